@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -278,7 +279,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def get_setting(given: argparse.Namespace) -> Setting:
     """Return the device and the sizes."""
     if given.emulated:
-        from bdkn.networks.gpu.emulation import Emulated
+        sys.path.append(str(Path(__file__).parents[1] / "tests" / "training"))
+        from emulated_gpu import Emulated
 
         return Setting(Emulated(), 0.02, given.data, 2)
     from bdkn.networks.gpu.cuda import find_cuda

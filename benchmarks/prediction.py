@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 import bdkn
 from bdkn.environment import describe_machine
 from bdkn.networks import Networks, NetworkSpec, initial_networks
-from bdkn.networks.compiled import outputs_of, pack
+from bdkn.networks.compiled import outputs_of, packing_of
 from bdkn.networks.mlp import exact_outputs
 
 RECORDS = Path(__file__).parent / "records"
@@ -89,7 +89,7 @@ def peak() -> float:
 
 def contenders(networks: Networks) -> dict[str, Callable[[int], Took]]:
     """Return timers of the prediction of n rows, by program."""
-    weights, tables = pack(SPEC, networks.layers), {n: rows_of(n) for n in (*SIZES, NUMPY_MOST)}
+    weights, tables = packing_of(SPEC).packed(networks.layers), {n: rows_of(n) for n in (*SIZES, NUMPY_MOST)}
 
     def numpy(n: int) -> Took:
         most = min(n, NUMPY_MOST)

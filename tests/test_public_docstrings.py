@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import re
+import types
 
 import pytest
 
@@ -84,6 +85,14 @@ def test_methods_have_parameters_and_returns(method):
         assert "\nParameters\n----------\n" in text
     if signature.return_annotation not in (None, "None"):
         assert "\nReturns\n-------\n" in text
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("bdkn.predictive.")])
+def test_methods_of_distributions_and_links_have_docstrings_if_only_inherited_ones(name):
+    owner = resolve(name)
+    for method, value in inspect.getmembers_static(owner) if inspect.isclass(owner) else ():
+        if not method.startswith("_") and isinstance(value, types.FunctionType | property):
+            assert inspect.getdoc(getattr(owner, method)), method
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -38,35 +38,34 @@ class _Fork:
     threads of the parent, unless it uses only one thread.
     """
 
-    def __init__(self) -> None:
-        self.is_child = False
-        self._has_warned = False
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)
+    is_child = has_warned = False
 
-    def _begin(self) -> None:
-        self.is_child, self._has_warned = True, False
-
-    def most(self, threads: int) -> int:
-        """Return the number of OpenMP threads that can be used; warn once if it is reduced."""
-        if not self.is_child or threads < 2:
-            return threads
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(_FORKED.format(threads), UserWarning, stacklevel=3)
-        return 1
+    def begin(self) -> None:
+        """Begin as a child that has not warned yet."""
+        self.is_child, self.has_warned = True, False
 
 
-_FORKED = (
-    "this process was made by fork, in which {} threads of OpenMP could wait for ever: one thread is used instead; to "
-    'use more, start processes by multiprocessing.get_context("spawn") or by joblib, whose processes are made anew'
-)
 _FORK = _Fork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_FORK.begin)
 
 
 def openmp_threads(threads: int) -> int:
-    """Return the number of threads, out of ``threads``, that OpenMP and PyTorch may use: one after a fork, else all."""
-    return _FORK.most(threads)
+    """Return the number of threads, out of ``threads``, that OpenMP and PyTorch may use: one after a fork, else all.
+
+    Warn once if it is reduced.
+    """
+    if not _FORK.is_child or threads < 2:
+        return threads
+    if not _FORK.has_warned:
+        _FORK.has_warned = True
+        text = (
+            f"this process was made by fork, in which {threads} threads of OpenMP could wait for ever: one thread is "
+            'used instead; to use more, start processes by multiprocessing.get_context("spawn") or by joblib, whose '
+            "processes are made anew"
+        )
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return 1
 
 
 def settle_torch() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec, initial_networks
-from bdkn.networks.compiled import outputs_of, pack
+from bdkn.networks.compiled import outputs_of, packing_of
 from bdkn.networks.mlp import exact_outputs
 
 RNG = np.random.default_rng(7)
@@ -19,7 +19,7 @@ ROWS = 3000
 
 def outputs(networks: Networks, X: ArrayLike, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the outputs by compiled code."""
-    return outputs_of(networks.spec, pack(networks.spec, networks.layers), X, threads=threads)
+    return outputs_of(networks.spec, packing_of(networks.spec).packed(networks.layers), X, threads=threads)
 
 
 def networks_of(spec: NetworkSpec, n: int = 3) -> Networks:

@@ -78,7 +78,7 @@ def test_a_random_splitter_gives_each_member_folds_of_its_own():
 
 
 def sets(cv, groups=None):
-    return TrainingData.read(network(cv=cv), X, y, groups=groups).by_cv(cv).sets
+    return TrainingData.read(network(cv=cv), X, y, groups=groups).sets
 
 
 def test_folds_of_a_cv_are_sets_of_rows():
@@ -91,7 +91,7 @@ def test_folds_of_a_cv_are_sets_of_rows():
     "cv", [None, 3, KFold(3, shuffle=True), ShuffleSplit(1), StratifiedKFold(3, shuffle=True), RowNumberFolds(3)]
 )
 def test_folds_of_single_rows_are_no_sets(cv):
-    assert TrainingData.read(network(cv=cv), X, y > 0).by_cv(cv).sets is None
+    assert TrainingData.read(network(cv=cv), X, y > 0).sets is None
 
 
 def test_groups_take_precedence_over_the_folds_of_a_cv():

@@ -15,8 +15,8 @@ from bdkn.inference.rowwise import leverage, location_scale, posterior_of_few, w
 from bdkn.model.density import Forest
 from bdkn.model.updating import RowStatistics
 from bdkn.networks import Networks, NetworkSpec
-from bdkn.networks.bins import Bins
-from bdkn.networks.compiled import outputs_of, pack
+from bdkn.networks.compiled import outputs_of, packing_of
+from bdkn.networks.spec import Bins
 from bdkn.storage.archive import read, write
 from bdkn.storage.fields import STORED, WrongContentError, schema_of
 
@@ -229,11 +229,11 @@ class TestDoorsOfCompiledCode:
         Networks(spec, ((W1, b1), (W2, b2))).outputs(np.zeros((1, 2)))
         for layers in (((W1[:, :1], b1), (W2, b2)), ((W1, b1[:, :1]), (W2, b2)), ((W1, b1),), ()):
             with pytest.raises(InvalidParameterError, match="layers must have the shapes"):
-                pack(spec, layers)
+                packing_of(spec).packed(layers)
 
     def test_bins_are_of_columns_that_there_are(self):
         spec = NetworkSpec(n_inputs=3, hidden=())
-        weights = pack(spec, [(np.zeros((1, 2, 3), np.float32), np.zeros((1, 2), np.float32))])
+        weights = packing_of(spec).packed([(np.zeros((1, 2, 3), np.float32), np.zeros((1, 2), np.float32))])
         numbers = np.ones((4, 1), np.float32)
         outputs_of(spec, weights, np.zeros((1, 2)), Bins(np.array([1]), numbers))
         for column in (2, -1):

@@ -59,7 +59,7 @@ def build(dist: Path) -> tuple[Path, Path]:
 
 def package_files() -> set[str]:
     """Return the files of the package that belong into an archive, relative to the folder of the package's parent."""
-    kept = (".py", ".typed", ".html", ".css", ".js", ".cu", ".h")
+    kept = (".py", ".typed", ".html", ".css", ".js", ".cu")
     return {path.relative_to(PACKAGE.parent).as_posix() for path in PACKAGE.rglob("*") if path.name.endswith(kept)}
 
 

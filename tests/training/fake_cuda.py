@@ -6,8 +6,9 @@ import ctypes
 from types import SimpleNamespace
 from typing import Any
 
+from emulated_gpu import Emulated
+
 from bdkn.networks.gpu.cuda import Program
-from bdkn.networks.gpu.emulation import Emulated
 
 
 class Status(int):

@@ -7,11 +7,11 @@ import numpy as np
 from bdkn.kernels.code_cache import compiled
 from bdkn.networks import NetworkSpec
 from bdkn.networks.compiled import CACHE_LINE
-from bdkn.networks.fused import NO_UPDATE, Update, layout_of, update_at, update_lines
+from bdkn.networks.fused import N_PARAMETERS, NO_UPDATE, Update, layout_of, update_at, update_lines
 from bdkn.networks.job import BETA_1, BETA_2, EPSILON
 
 LAYOUT = layout_of(NetworkSpec(n_inputs=3, hidden=(5,)), 8)
-N = LAYOUT.n_parameters
+N = int(LAYOUT.places[N_PARAMETERS])
 
 
 @compiled

@@ -113,8 +113,8 @@ def test_a_program_on_such_a_device_trains_the_same_networks(
     plain = TorchEngine().train(jobs, rows)
 
     class Graphed(torch_program.Program):
-        def __init__(self, entries: Any, table: Any) -> None:
-            super().__init__(entries, table)
+        def __init__(self, jobs: Any, own: Any, table: Any) -> None:
+            super().__init__(jobs, own, table)
             run = self._run_steps
 
             def work(kind: Any, *inputs: Any) -> None:

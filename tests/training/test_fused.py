@@ -19,7 +19,8 @@ from bdkn.networks import (
     TrainingConfig,
     get_engine,
 )
-from bdkn.networks.fused import FusedEngine, threads
+from bdkn.networks.fused import FusedEngine
+from bdkn.networks.job import threads
 from bdkn.networks.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulated_gpu import Emulated
 from fake_cuda import FakeDriver
 from make_jobs import jobs_of
 
@@ -39,15 +40,13 @@ from bdkn.networks import (
     TrainingConfig,
     get_engine,
 )
-from bdkn.networks.engines import engine_for
 from bdkn.networks.fused import FusedEngine
 from bdkn.networks.gpu import cuda, launch
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
-from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
 from bdkn.networks.gpu.launch import LAYOUTS, PRECISIONS, SharedLayout, program_for, threads_for
 from bdkn.networks.gpu.prediction import gpu_packing_of
-from bdkn.networks.job import train_tasks
+from bdkn.networks.job import engine_for, train_tasks
 from bdkn.networks.reference import ReferenceEngine
 from bdkn.testing import check_engine
 from bdkn.testing.engines import Check, engine_checks

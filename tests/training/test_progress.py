@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.networks import Networks, NetworkSpec, TrainingConfig, initial_networks
-from bdkn.networks.job import Progress, choose_networks
+from bdkn.networks.job import Progress
+from bdkn.networks.reference import chosen_layers
 
 NAN = float("nan")
 NETWORKS = initial_networks(NetworkSpec(n_inputs=2), [np.random.default_rng(0)])
@@ -95,10 +96,10 @@ def test_outputs_are_computed_only_for_a_hook_with_watched_rows() -> None:
         Progress([0], TrainingConfig(epochs=1), watch, lambda report: None).record(0, np.zeros(1), None, refuse)
 
 
-def test_choose_networks_mixes_members() -> None:
+def test_chosen_layers_mix_members() -> None:
     spec = NetworkSpec(n_inputs=2, hidden=(3,))
     new, old = (initial_networks(spec, [np.random.default_rng((i, h)) for h in range(3)]) for i in range(2))
-    mixed = choose_networks(np.array([True, False, True]), new, old)
+    mixed = Networks(spec, chosen_layers(np.array([True, False, True]), new.layers, old.layers))
     for h, source in enumerate((new, old, new)):
         assert same(mixed[[h]], source[[h]])
     assert not same(mixed[[1]], new[[1]])

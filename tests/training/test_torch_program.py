@@ -80,9 +80,9 @@ def test_jobs_of_one_shape_are_one_program(rows: Rows, monkeypatch: pytest.Monke
     sizes = []
 
     class Counted(torch_program.Program):
-        def __init__(self, entries, table):  # type: ignore[no-untyped-def]
-            sizes.append(len(entries))
-            super().__init__(entries, table)
+        def __init__(self, jobs, rows, table):  # type: ignore[no-untyped-def]
+            sizes.append(len(jobs))
+            super().__init__(jobs, rows, table)
 
     monkeypatch.setattr(torch_program, "Program", Counted)
     jobs = cross_fitted_jobs(replace(CONFIG, epochs=1), (64, 65, 66))

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from bdkn.networks import ACTIVATIONS
-from bdkn.networks.spec import activate
 from bdkn_paper.baselines.feature_map import FeatureMap
 
 RNG = np.random.default_rng(0)
@@ -18,9 +17,9 @@ def drawn(seed=0, **others):
 def test_layer_by_layer(activation, linear_last):
     features = FeatureMap.draw((3, 6, 2), activation, RNG, linear_last=linear_last)
     (W1, b1), (W2, b2) = features.layers
-    hidden = activate(activation, X @ W1.T + b1)
+    hidden = ACTIVATIONS[activation].value(X @ W1.T + b1)
     out = hidden @ W2.T + b2
-    np.testing.assert_allclose(features(X), out if linear_last else activate(activation, out))
+    np.testing.assert_allclose(features(X), out if linear_last else ACTIVATIONS[activation].value(out))
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -201,20 +201,22 @@ class MemberTraining:
 
     def trained(self) -> Trained:
         """Return the networks, fold by fold."""
-        from bdkn.networks.fused import Run
+        from bdkn.networks.fused import Run, trained_by
         from bdkn.networks.job import TrainingTable
 
         assert self.states is not None, "a member has made at least one pass"
         nothing = TrainingTable(np.empty((0, self.jobs[0].spec.n_inputs), np.float32), np.empty(0, np.float32), None)
-        parts = []
-        for job, state in zip(self.jobs, self.states, strict=True):
-            run = Run.resume(job, nothing, np.empty(0, dtype=np.int32), state)
-            losses = np.asarray(run.losses().reshape(-1, self.n_chunks).mean(axis=1))
-            parts.append(Trained(run.networks(), (losses,), (np.empty(0),), (self.epochs - 1,)))
-        trained = Trained.join(parts)
-        if self.encoding is None:
-            return trained
-        return replace(trained, networks=with_encoding(self.encoding, trained.networks))
+        none = np.empty(0, dtype=np.int32)
+        runs = [Run.resume(job, nothing, none, state) for job, state in zip(self.jobs, self.states, strict=True)]
+        trained = trained_by(runs)
+        by_epoch = [losses.reshape(-1, self.n_chunks).mean(axis=1) for losses in trained.loss_curves]
+        encoding, networks = self.encoding, trained.networks
+        return replace(
+            trained,
+            networks=networks if encoding is None else with_encoding(encoding, networks),
+            loss_curves=tuple(by_epoch),
+            best_epochs=(self.epochs - 1,) * len(runs),
+        )
 
 
 OnPass = Callable[[float], None]
@@ -385,7 +387,8 @@ class ThisMachine(RowPlace):
         return Chunk(rows, records["units"].copy())
 
     def _train(self, members: list[MemberTraining], n_jobs: int | None, on_pass: OnPass | None) -> list[MemberTraining]:
-        from bdkn.networks.fused import prepare, run_all, threads
+        from bdkn.networks.fused import prepare, run_all
+        from bdkn.networks.job import threads
 
         prepare()
         turns = [_Turn(member, self) for member in members]

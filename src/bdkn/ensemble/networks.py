@@ -19,8 +19,8 @@ from bdkn.ensemble.selection import HeldOut, MemberScores, ScoredPart, constant_
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, NetworkSpec, Predictor, Trained
-from bdkn.networks.engines import prediction_device
 from bdkn.networks.gpu import predict_on
+from bdkn.networks.job import prediction_device
 from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian
 from bdkn.predictive.transformed import restore
@@ -299,11 +299,12 @@ class Candidates:
         Where the objective did not train variances, the variance of a member is its squared error on held-out rows.
         """
         held_out, scores, constant = self.held_out, self.held_out.scores(own_variance=own_variance), None
+        is_finite = self.is_finite & scores.is_finite
         if not own_variance:
             constant = constant_variance(scores.mse)
             held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
         ensemble = NetworkEnsemble(self.names, self.trained.networks, inputs, targets, constant)
-        return members_of(ensemble, scores, self.trained), held_out, self.is_finite & scores.is_finite
+        return members_of(ensemble, scores, self.trained), held_out, is_finite
 
 
 def members_of(ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained) -> NetworkMembers:

@@ -18,7 +18,7 @@ while a separate loop would wait for memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -296,12 +296,16 @@ def padded(columns: int) -> int:
     return blocks * BLOCK + (min(sum(w) for w in WIDTHS if sum(w) >= rest) if rest else 0)
 
 
+STORE, RELU, WHERE_POSITIVE = range(3)
+"""C = S·V; C = relu(S·V); C = S·V where the number of another matrix at a given distance is positive, else zero."""
+
+
 def _emit_tile(
-    b: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: Finish,
+    b: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: int,
     mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
-    v: ir.Value, ldv: ir.Value, count: ir.Value, *extra: ir.Value,
+    v: ir.Value, ldv: ir.Value, count: ir.Value, *distance: ir.Value,
 ) -> None:  # fmt: skip
-    """Emit the instructions of one tile."""
+    """Emit the instructions of one tile; ``distance`` is that of WHERE_POSITIVE."""
     rows, parts = range(height), range(len(widths))
     vectors = [ir.VectorType(F32, width) for width in widths]
     firsts = [sum(widths[:i]) for i in parts]
@@ -346,10 +350,16 @@ def _emit_tile(
     for i in rows:
         line = at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
         for p in parts:
-            finish(Vector(b, vectors[p], line, firsts[p]), new[i][p], extra)
+            value, zero = new[i][p], constant(vectors[p], 0)
+            if finish == RELU:
+                value = b.select(b.fcmp_ordered("<", value, zero), zero, value)
+            elif finish == WHERE_POSITIVE:
+                other = b.load(vector_at(at(line, *distance), p), align=4, typ=vectors[p])
+                value = b.select(b.fcmp_ordered(">", other, zero), value, zero)
+            b.store(value, vector_at(line, p), align=4)
 
 
-def _emit_any(builder: ir.IRBuilder, finish: Finish, which: ir.Value, operands: list[ir.Value]) -> None:
+def _emit_any(builder: ir.IRBuilder, finish: int, which: ir.Value, operands: list[ir.Value]) -> None:
     """Emit tiles of all sizes and a switch; ``which`` is index of height · number of widths + index of width."""
     end = builder.append_basic_block("end")
     switch = builder.switch(which, end)
@@ -370,8 +380,7 @@ def tile(
 ) -> Any:  # fmt: skip
     """Compute one tile of the size ``which``; ``count`` must be positive. For use in compiled code.
 
-    ``finish``, a constant, is the operation that is applied to the tile, and ``extra`` are its operands; see
-    ``FINISHES``.
+    ``finish``, a constant, is the operation that is applied to the tile, and ``extra`` are its operands.
     """
     if not isinstance(finish, types.IntegerLiteral):
         return None
@@ -381,56 +390,11 @@ def tile(
         data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (1, 5)}
         operands = [data.get(i, args[i]) for i in range(1, len(args) - 1) if i != 2]
         more = [builder.extract_value(args[-1], i) for i in range(len(signature.args[-1]))]
-        _emit_any(builder, FINISHES[code], args[2], operands + more)
+        _emit_any(builder, code, args[2], operands + more)
         return context.get_dummy_value()
 
     return types.void(finish, mem, *[types.int64] * 3, source, *[types.int64] * 6, extra), codegen
 
-
-STORE, RELU, WHERE_POSITIVE = range(3)
-"""C = S·V; C = relu(S·V); C = S·V where the number of another matrix at a given distance is positive, else zero."""
-
-
-class Vector:
-    """One vector of a tile, with operations of its length."""
-
-    def __init__(self, builder: ir.IRBuilder, vector_type: ir.VectorType, row: ir.Value, start: int) -> None:
-        self.b, self.type, self._row, self._start = builder, vector_type, row, start
-
-    def place(self, distance: ir.Value | None = None) -> ir.Value:
-        """Return the pointer to the vector in C, or to the vector at a distance of floats from it."""
-        start = ir.Constant(ir.IntType(64), self._start)
-        offset = start if distance is None else self.b.add(start, distance)
-        shifted = self.b.gep(self._row, [offset], inbounds=True, source_etype=F32)
-        return self.b.bitcast(shifted, self.type.as_pointer())
-
-    def load(self, distance: ir.Value | None = None) -> ir.Value:
-        """Return the vector in memory."""
-        return self.b.load(self.place(distance), align=4, typ=self.type)
-
-    def store(self, value: ir.Value, distance: ir.Value | None = None) -> None:
-        """Write a vector to memory."""
-        self.b.store(value, self.place(distance), align=4)
-
-
-Finish = Callable[[Vector, ir.Value, Sequence[Any]], None]
-
-
-def _store(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
-    at.store(sums)
-
-
-def _relu(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
-    zero = constant(at.type, 0)
-    at.store(at.b.select(at.b.fcmp_ordered("<", sums, zero), zero, sums))
-
-
-def _where_positive(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
-    zero = constant(at.type, 0)
-    at.store(at.b.select(at.b.fcmp_ordered(">", at.load(extra[0]), zero), sums, zero))
-
-
-FINISHES: dict[int, Finish] = {STORE: _store, RELU: _relu, WHERE_POSITIVE: _where_positive}
 
 _HEIGHTS = np.array(HEIGHTS)
 _N_WIDTHS = len(WIDTHS)

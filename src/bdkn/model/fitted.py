@@ -523,7 +523,9 @@ class EnsemblePrediction(Prediction):
     @lazy
     def dist(self) -> GaussianMixture | Gaussian:
         """The distribution of each row."""
-        mixture = GaussianMixture(*self._outputs())
+        loc, scale = self._outputs()
+        check_location_scale(loc, scale)
+        mixture = GaussianMixture.unchecked(loc, scale, np.broadcast_to(1 / loc.shape[1], loc.shape))
         return mixture if self.is_mixture else mixture.moment_matched()
 
     def variances(self) -> dict[str, FloatArray]:

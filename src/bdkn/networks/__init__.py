@@ -1,9 +1,26 @@
 """Networks as plain arrays, and the engines that train them."""
 
-from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
-from bdkn.networks.engines import ENGINES, get_engine
-from bdkn.networks.job import SCHEDULES, Engine, EpochReport, Hook, Job, Task, Trained, TrainingConfig
-from bdkn.networks.mlp import EncodedNetworks, MixedNetworks, Networks, Predictor, initial_networks, join, with_encoding
+from bdkn.networks.job import (
+    ENGINES,
+    SCHEDULES,
+    Engine,
+    EpochReport,
+    Hook,
+    Job,
+    Task,
+    TrainingConfig,
+    get_engine,
+)
+from bdkn.networks.mlp import (
+    EncodedNetworks,
+    MixedNetworks,
+    Networks,
+    Predictor,
+    Trained,
+    initial_networks,
+    join,
+    with_encoding,
+)
 from bdkn.networks.objective import OBJECTIVES, Objective
 from bdkn.networks.settings import NetworkSettings
 from bdkn.networks.spec import (
@@ -14,6 +31,8 @@ from bdkn.networks.spec import (
     Head,
     MeanVarianceHead,
     NetworkSpec,
+    PiecewiseLinear,
+    n_binned_columns,
     softplus,
 )
 

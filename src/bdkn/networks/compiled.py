@@ -7,24 +7,20 @@ of a product, so that the outputs for a row do not depend on the other rows, bit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import dense as elementary
+from bdkn.kernels import dense
 from bdkn.kernels.code_cache import announce, compiled, inlined
-from bdkn.kernels.dense import main_height, padded, product
-from bdkn.networks.bins import NO_BINS, Bins
-from bdkn.networks.spec import ACTIVATIONS, LEAK, MIN_VARIANCE, Layer, NetworkSpec
+from bdkn.networks.spec import ACTIVATIONS, LEAK, MIN_VARIANCE, NO_BINS, Bins, NetworkSpec, Packing
 from bdkn.threads import run_on_threads
+from bdkn.typing import FloatArray
 
 f4 = np.float32
 Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
 Table = NDArray[np.int64]
 Line = NDArray[np.int64]
 
@@ -50,45 +46,10 @@ def multiple(n: int, of: int) -> int:
     return -(-n // of) * of
 
 
-@dataclass(frozen=True, eq=False)
-class Packing:
-    """Layout of the weights of one network in one array: for each layer the padded matrix [W, b], or its transpose."""
-
-    spec: NetworkSpec
-    places: list[tuple[int, int, int]]
-    """The offset of each padded matrix, its number of rows, and their length."""
-    size: int
-    """Number of floats."""
-    is_transposed: bool = False
-
-    def pack(self, layers: Sequence[Layer], into: Floats) -> None:
-        """Write the weights of one network, or of a stack (J, ...), into zeros of shape (..., size)."""
-        for matrix, (W, b) in zip(self._matrices(into), layers, strict=True):
-            n_out, n_in = W.shape[-2:]
-            matrix[..., :n_out, :n_in] = W
-            matrix[..., :n_out, n_in] = b
-
-    def unpack(self, flat: Floats) -> tuple[Layer, ...]:
-        """Return the weights (..., n_out, n_in) and biases (..., n_out) of every layer of networks (..., size)."""
-        return tuple(
-            (np.array(matrix[..., :n_out, :n_in], order="C"), np.array(matrix[..., :n_out, n_in], order="C"))
-            for matrix, (n_out, n_in) in zip(self._matrices(flat), self.spec.shapes, strict=True)
-        )
-
-    def _matrices(self, flat: Floats) -> list[Floats]:
-        """Return views of the matrices [W, b]."""
-        views = [flat[..., at : at + r * c].reshape(*flat.shape[:-1], r, c) for at, r, c in self.places]
-        return [view.mT for view in views] if self.is_transposed else views
-
-
 @lru_cache(maxsize=16)
 def packing_of(spec: NetworkSpec) -> Packing:
     """Return the layout for networks of one shape."""
-    places, end = [], 0
-    for n_out, n_in in spec.shapes:
-        places.append((end, n_out, padded(n_in + 1)))
-        end += n_out * padded(n_in + 1)
-    return Packing(spec, places, multiple(end, CACHE_LINE))
+    return Packing.of(spec, lambda n_out, columns: (n_out, dense.padded(columns)), align=CACHE_LINE)
 
 
 def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
@@ -96,7 +57,7 @@ def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
     table = np.zeros((len(spec.shapes), fields), dtype=np.int64)
     for line, (start, n_out, length), (_, n_in) in zip(table, packing_of(spec).places, spec.shapes, strict=True):
         line[[N_IN, N_OUT, WEIGHTS, LD_WEIGHTS]] = n_in, n_out, start, length
-        line[TALLEST_OUT] = main_height(n_out)
+        line[TALLEST_OUT] = dense.main_height(n_out)
     return table
 
 
@@ -120,14 +81,14 @@ def leaky_relu(z: f4) -> tuple[f4, f4]:
 @inlined
 def tanh(z: f4) -> tuple[f4, f4]:
     """Return the value and the slope."""
-    t = elementary.tanh(z)
+    t = dense.tanh(z)
     return t, f4(1) - t * t
 
 
 @inlined
 def silu(z: f4) -> tuple[f4, f4]:
     """Return the value and the slope."""
-    s = elementary.sigmoid(z)
+    s = dense.sigmoid(z)
     return z * s, s * (f4(1) + z * (f4(1) - s))
 
 
@@ -170,7 +131,7 @@ def activate_with_slopes(mem: Floats, value: int, slope: int, count: int, activa
 @compiled
 def affine(mem: Floats, line: Line, ld: int, weights: Floats, start: int, rows: int) -> None:
     """Write W·x + b of a batch to the layer's output, for the network whose weights begin at ``start``."""
-    product(
+    dense.product(
         mem, line[OUTPUT], ld, weights, start + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
         line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
     )  # fmt: skip
@@ -215,7 +176,7 @@ def _encode(mem: Floats, ld: int, n_columns: int, columns: Line, bins: Floats) -
 @compiled
 def _predict(
     X: Floats, columns: Line, bins: Floats, weights: Floats, size: int, layers: Table, ld: int, activation: int,
-    first: int, stop: int, means: Doubles, variances: Doubles,
+    first: int, stop: int, means: FloatArray, variances: FloatArray,
 ) -> None:  # fmt: skip
     """Write the outputs of every network, each with ``size`` floats of ``weights``, for the rows from first to stop."""
     mem, out = _workspace(layers, ld), layers[-1, OUTPUT]
@@ -229,20 +190,12 @@ def _predict(
             forward(mem, layers, ld, weights, h * size, activation, rows)
             for b in range(rows):
                 means[h, start + b] = mem[out + b]
-                variances[h, start + b] = elementary.softplus(mem[out + ld + b]) + MIN_VARIANCE
-
-
-def pack(spec: NetworkSpec, layers: Sequence[Layer]) -> Floats:
-    """Return the padded weights (H, size) of networks with stacked layers."""
-    spec.check_layers(layers)
-    weights = np.zeros((len(layers[0][0]), packing_of(spec).size), dtype=np.float32)
-    packing_of(spec).pack(layers, weights)
-    return weights
+                variances[h, start + b] = dense.softplus(mem[out + ld + b]) + MIN_VARIANCE
 
 
 def outputs_of(
     spec: NetworkSpec, weights: Floats, X: ArrayLike, bins: Bins = NO_BINS, threads: int | None = None
-) -> tuple[Doubles, Doubles]:
+) -> tuple[FloatArray, FloatArray]:
     """Return the means and variances, each (H, n), of networks with the head ``MEAN_VARIANCE`` and padded weights.
 
     The inputs of the networks are the columns of ``X``, then the features of ``bins``. At most ``threads`` threads are
@@ -282,7 +235,7 @@ def check_rows(spec: NetworkSpec, X: ArrayLike, bins: Bins) -> Floats:
 @lru_cache(maxsize=64)
 def _layers_of_batch(spec: NetworkSpec, batch: int) -> tuple[int, Table]:
     """Return the distance of two features in a batch, and the table of layers; an output is the next layer's input."""
-    ld, table = padded(batch), layer_table(spec)
+    ld, table = dense.padded(batch), layer_table(spec)
     ends = np.cumsum(table[:, N_IN] + 1) * ld
     table[1:, INPUT], table[:, OUTPUT] = ends[:-1], ends
     return ld, table

@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
-import joblib
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -27,23 +26,9 @@ from numpy.typing import NDArray
 
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import dense as elementary
+from bdkn.kernels import dense
 from bdkn.kernels.code_cache import announce, compiled, compiled_without_counts, inlined, intrinsic
-from bdkn.kernels.dense import (
-    F32,
-    I64,
-    broadcast,
-    call_llvm,
-    constant,
-    copy_row,
-    main_height,
-    padded,
-    product,
-    product_where_positive,
-    relu_product,
-    shuffle,
-    transpose,
-)
+from bdkn.kernels.dense import F32, I64
 from bdkn.networks.compiled import (
     CACHE_LINE,
     INPUT,
@@ -75,11 +60,11 @@ from bdkn.networks.job import (
     JobRows,
     RowNumbers,
     Streams,
-    Trained,
     TrainingConfig,
     TrainingTable,
+    threads,
 )
-from bdkn.networks.mlp import Networks, join
+from bdkn.networks.mlp import Trained, unpacked
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec
 from bdkn.typing import Array, Float32Array
@@ -91,49 +76,21 @@ offset of the gradient by the output; index of the tallest tile of the input gra
 
 PLACE_FIELDS = 8
 PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATCH, N_PARAMETERS = range(PLACE_FIELDS)
-"""Entries of ``Layout.places``: offsets in the workspace; distance of two features of a batch; padded weights."""
+"""Entries of the table of places: offsets in the workspace; distance of two features of a batch; padded weights."""
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Layout of the workspace for networks of one shape: the table of layers, other offsets, and numbers of floats."""
+class Layout(NamedTuple):
+    """Layout of a workspace: the table of layers, other offsets, and the number of floats."""
 
-    spec: NetworkSpec
-    layers: NDArray[np.int64]
-    places: NDArray[np.int64]
-    ld_batch: int
-    n_parameters: int
+    layers: Table
+    places: Table
     size: int
-
-    def first_state(self, job: Job, streams: Streams) -> State:
-        """Return the state of a job before training."""
-        buffer = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
-        mem = buffer[-(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE :][: self.size]  # aligned to a cache line
-        packing_of(self.spec).pack(self.spec.initial_layers(streams.initial), mem[: self.n_parameters])
-        mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
-        for line in self.layers:  # the inputs of the biases
-            n_in = line[N_IN]
-            mem[line[INPUT] + n_in * self.ld_batch :][: self.ld_batch] = 1
-            mem[line[INPUT_T] + n_in : line[OUTPUT] : line[LD_INPUT_T]] = 1
-        clock = np.zeros(4, dtype=np.int64)
-        clock[BEST_EPOCH] = job.config.warmup_epochs - 1  # patience counts from the end of the warm-up
-        return State(
-            mem=mem,
-            layers=self.layers,
-            places=self.places,
-            best=mem[: self.n_parameters].copy(),
-            clock=clock,
-            random=np.array([streams.order], dtype=np.uint64),
-            score=np.array([np.inf]),
-            losses=np.empty(job.config.epochs),
-            validation_losses=np.empty(job.config.epochs),
-        )
 
 
 @lru_cache(maxsize=16)
 def layout_of(spec: NetworkSpec, batch: int) -> Layout:
     """Return the layout for networks of one shape and batches of at most ``batch`` rows."""
-    n, ld = packing_of(spec).size, multiple(padded(batch), CACHE_LINE)
+    n, ld = packing_of(spec).size, multiple(dense.padded(batch), CACHE_LINE)
     places = np.zeros(PLACE_FIELDS, dtype=np.int64)
     places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
     places[[TARGETS, ROW_WEIGHTS]] = 4 * n + np.arange(2) * ld
@@ -142,14 +99,14 @@ def layout_of(spec: NetworkSpec, batch: int) -> Layout:
     for line in layers:
         high = multiple(line[N_IN] + 1, CACHE_LINE)
         line[[INPUT, INPUT_T, LD_INPUT_T]] = end, end + high * ld, high
-        line[TALLEST_IN] = main_height(line[N_IN])
+        line[TALLEST_IN] = dense.main_height(line[N_IN])
         end = line[INPUT_T] + line[LD_INPUT_T] * ld
         line[OUTPUT] = end
     end += CACHE_LINE * ld
     for line in layers:
         line[DELTA] = end
         end += line[N_OUT] * ld
-    return Layout(spec, layers, places, ld, n, int(end))
+    return Layout(layers, places, int(end))
 
 
 f4 = np.float32
@@ -180,38 +137,31 @@ def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Upd
     return Update(places[N_PARAMETERS], scaled, epsilon, f4(1 - rate * weight_decay))
 
 
-def _constant(value: float) -> ir.Constant:
-    return constant(_LINE, float(f4(value)))
-
-
-def _call(b: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
-    return call_llvm(b, f"llvm.{name}.v{CACHE_LINE}f32", *operands)
-
-
-def _without_tiny(b: ir.IRBuilder, moment: ir.Value, size: ir.Value) -> ir.Value:
-    return b.select(b.fcmp_ordered("<", size, _constant(_TINY)), _constant(0), moment)
-
-
-def _emit(b: ir.IRBuilder, lines: Sequence[ir.Value], rate: ir.Value, epsilon: ir.Value, decay: ir.Value) -> None:
-    """Emit the update of a cache line; ``lines`` are pointers to weights, first and second moments, and gradients."""
-    p, m, v, g = (b.load(line, align=4, typ=_LINE) for line in lines)
-    first = _call(b, "fmuladd", _constant(BETA_1), m, b.fmul(_constant(1 - BETA_1), g))
-    second = _call(b, "fmuladd", _constant(BETA_2), v, b.fmul(_constant(1 - BETA_2), b.fmul(g, g)))
-    change = b.fmul(rate, b.fdiv(first, b.fadd(_call(b, "sqrt", second), epsilon)))
-    moments = (_without_tiny(b, first, _call(b, "fabs", first)), _without_tiny(b, second, second))
-    for line, value in zip(lines[:3], (_call(b, "fmuladd", p, decay, change), *moments), strict=True):
-        b.store(value, line, align=4)
-
-
 @intrinsic
 def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
     """Update the cache line of weights at ``start``; moments and gradients follow at distances of n."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        def const(value: float) -> ir.Constant:
+            return dense.constant(_LINE, float(f4(value)))
+
+        def call(name: str, *operands: ir.Value) -> ir.Value:
+            return dense.call_llvm(b, f"llvm.{name}.v{CACHE_LINE}f32", *operands)
+
+        def without_tiny(moment: ir.Value, size: ir.Value) -> ir.Value:
+            return b.select(b.fcmp_ordered("<", size, const(_TINY)), const(0), moment)
+
         data = context.make_array(signature.args[0])(context, b, args[0]).data
         offsets = [b.add(args[1], b.mul(args[2], ir.Constant(I64, i))) for i in range(4)]
         lines = [b.bitcast(b.gep(data, [o], inbounds=True, source_etype=F32), _LINE.as_pointer()) for o in offsets]
-        _emit(b, lines, *(broadcast(b, factor, _LINE) for factor in args[3:]))
+        rate, epsilon, decay = (dense.broadcast(b, factor, _LINE) for factor in args[3:])
+        p, m, v, g = (b.load(line, align=4, typ=_LINE) for line in lines)
+        first = call("fmuladd", const(BETA_1), m, b.fmul(const(1 - BETA_1), g))
+        second = call("fmuladd", const(BETA_2), v, b.fmul(const(1 - BETA_2), b.fmul(g, g)))
+        change = b.fmul(rate, b.fdiv(first, b.fadd(call("sqrt", second), epsilon)))
+        moments = (without_tiny(first, call("fabs", first)), without_tiny(second, second))
+        for line, value in zip(lines[:3], (call("fmuladd", p, decay, change), *moments), strict=True):
+            b.store(value, line, align=4)
         return context.get_dummy_value()
 
     return types.void(mem, types.int64, types.int64, *[types.float32] * 3), codegen
@@ -237,7 +187,7 @@ def forward_for_training(mem: Floats, layers: Table, places: Table, activation: 
     for index in range(last + 1):
         line = layers[index]
         if index < last and activation == RELU:
-            relu_product(
+            dense.relu_product(
                 mem, line[OUTPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
                 line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
             )  # fmt: skip
@@ -247,7 +197,7 @@ def forward_for_training(mem: Floats, layers: Table, places: Table, activation: 
                 activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
         if index < last:
             after = layers[index + 1]
-            transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
+            dense.transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
 
 
 @compiled
@@ -279,11 +229,11 @@ def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, b
         return _sum(target)
     for i in range(rows):
         error, r = mean[i] - target[i], raw[i]
-        t = elementary.exp(-abs(r))
-        v = max(r, f4(0)) + elementary.log1p(t) + f4(MIN_VARIANCE)
-        log_v, inverse = elementary.log(v), f4(1) / v
+        t = dense.exp(-abs(r))
+        v = max(r, f4(0)) + dense.log1p(t) + f4(MIN_VARIANCE)
+        log_v, inverse = dense.log(v), f4(1) / v
         z = error * inverse
-        w = weight[i] * (elementary.exp(power * log_v) if objective == BETA_NLL else f4(1))
+        w = weight[i] * (dense.exp(power * log_v) if objective == BETA_NLL else f4(1))
         sigmoid = (f4(1) if r >= f4(0) else t) / (f4(1) + t)
         d_mean[i] = w * z * share
         d_raw[i] = w * (f4(1) - error * z) * inverse * f4(0.5) * sigmoid * share
@@ -292,33 +242,29 @@ def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, b
 
 
 @compiled
-def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
-    a, b = mem[target : target + count], mem[by : by + count]
-    for i in range(count):
-        a[i] *= b[i]
-
-
-@compiled
 def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
     """Write the gradient of every weight to the workspace; the activations are overwritten."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
         line = layers[index]
-        product(
+        dense.product(
             mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], mem, line[DELTA], ld, 1,
             line[INPUT_T], line[LD_INPUT_T], line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
         )  # fmt: skip
         if index > 0 and activation == RELU:
-            product_where_positive(
+            dense.product_where_positive(
                 mem, layers[index - 1, DELTA], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS],
                 line[DELTA], ld, line[N_IN], line[TALLEST_IN], rows, line[N_OUT], line[INPUT],
             )  # fmt: skip
         elif index > 0:
-            product(
+            dense.product(
                 mem, line[INPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
                 line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
             )  # fmt: skip
-            _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)
+            count, delta = line[N_IN] * ld, layers[index - 1, DELTA]
+            slopes, by = mem[delta : delta + count], mem[line[INPUT] : line[INPUT] + count]
+            for i in range(count):
+                slopes[i] *= by[i]
 
 
 EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
@@ -380,31 +326,26 @@ def update_and_load(
     share = -(-stop // max(n, 1) // CACHE_LINE) * CACHE_LINE
     for b in range(n):
         row = rows[b]
-        copy_row(mem, into + b * ld, X, row)
+        dense.copy_row(mem, into + b * ld, X, row)
         target[b] = y[row]
         if len(given) > 0:
             weight[b] = given[row]
         first = update_lines(mem, update, first, min(first + share, stop))
-    transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
+    dense.transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
     update_lines(mem, update, first, stop)
-
-
-@compiled
-def rate_at(settings: Settings, step: int, steps: int) -> float:
-    """Return the learning rate of a step out of ``steps``."""
-    return settings.rate * (0.5 * (1 + np.cos(np.pi * step / steps)) if settings.cosine else 1.0)
 
 
 @compiled
 def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
     """Take one step per batch, with rows in a new order; return the mean of the losses before each step."""
-    state.random[0] = shuffle(data.order, state.random[0])
+    state.random[0] = dense.shuffle(data.order, state.random[0])
     mem, layers, places, n, batch = state.mem, state.layers, state.places, len(data.order), settings.batch
     steps = settings.epochs * ((n + batch - 1) // batch)
     total = 0.0
     update_and_load(mem, layers, places, NO_UPDATE, data, data.order[:batch])
     for start in range(0, n, batch):
-        rows, rate = min(batch, n - start), rate_at(settings, state.clock[STEP], steps)
+        rows, rate = min(batch, n - start), settings.rate
+        rate *= 0.5 * (1 + np.cos(np.pi * state.clock[STEP] / steps)) if settings.cosine else 1.0
         state.clock[STEP] += 1
         update = update_at(places, state.clock[STEP], rate, settings.weight_decay)
         forward_for_training(mem, layers, places, settings.activation, rows)
@@ -426,29 +367,26 @@ def validation_loss(state: State, data: Data, settings: Settings) -> float:
     return total / n
 
 
-@compiled
-def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> None:
-    """Keep the weights if the loss is the lowest so far; stop if it has not improved for ``patience`` epochs."""
-    if loss < state.score[0] - settings.tol:
-        state.score[0], state.clock[BEST_EPOCH] = loss, epoch
-        for i in range(state.places[N_PARAMETERS]):
-            state.best[i] = state.mem[i]
-    elif epoch - state.clock[BEST_EPOCH] >= settings.patience:
-        state.clock[STOPPED] = 1
-
-
 @compiled_without_counts
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
-    """Train until epoch ``until``, or until early stopping."""
+    """Train until epoch ``until``, or until the validation loss has not improved for ``patience`` epochs.
+
+    Weights are kept if the validation loss is the lowest so far.
+    """
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
         epoch = state.clock[EPOCH]
         objective = MSE if epoch < settings.warmup else settings.objective
         state.losses[epoch] = epoch_loss(state, data, settings, objective)
         state.clock[EPOCH] += 1
         if len(data.validation) > 0:
-            state.validation_losses[epoch] = validation_loss(state, data, settings)
-            if epoch >= settings.warmup:
-                keep_or_stop(state, epoch, state.validation_losses[epoch], settings)
+            validation = validation_loss(state, data, settings)
+            state.validation_losses[epoch] = validation
+            if epoch >= settings.warmup and validation < state.score[0] - settings.tol:
+                state.score[0], state.clock[BEST_EPOCH] = validation, epoch
+                for i in range(state.places[N_PARAMETERS]):
+                    state.best[i] = state.mem[i]
+            elif epoch >= settings.warmup and epoch - state.clock[BEST_EPOCH] >= settings.patience:
+                state.clock[STOPPED] = 1
 
 
 _CALL_S = 0.01
@@ -490,20 +428,14 @@ class FusedEngine:
 
         def report(number: int, run: Run) -> None:
             mean, variance = (None, None) if watch is None else run.outputs(watch)
-            validation = run.validation_losses()
+            loss, validation = float(run.losses()[-1]), run.validation_losses()
             validation_loss = float(validation[-1]) if len(validation) else None
-            loss, is_last = float(run.losses()[-1]), run.is_done()
             with lock:
                 assert on_epoch is not None
-                on_epoch(EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, is_last))
+                on_epoch(EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, run.is_done()))
 
         run_all(runs, threads(n_jobs), None if on_epoch is None else report)
-        return Trained(
-            loss_curves=tuple(run.losses() for run in runs),
-            validation_curves=tuple(run.validation_losses() for run in runs),
-            best_epochs=tuple(run.best_epoch() for run in runs),
-            networks=join([run.networks() for run in runs]),
-        )
+        return trained_by(runs)
 
 
 @dataclass(frozen=True)
@@ -519,8 +451,7 @@ class Run:
     def start(cls, job: Job, table: TrainingTable, own: JobRows) -> Run:
         """Return a job before its first epoch."""
         batch = min(job.config.batch_size, len(own.training))
-        state = layout_of(job.spec, batch).first_state(job, own.streams)
-        return cls._of(job, table, own.training, own.validation, batch, state)
+        return cls._of(job, table, own.training, own.validation, batch, first_state(job, own.streams, batch))
 
     @classmethod
     def resume(cls, job: Job, table: TrainingTable, order: RowNumbers, state: State | None) -> Run:
@@ -528,12 +459,13 @@ class Run:
 
         An epoch is a pass over these rows, without validation.
         """
+        batch = job.config.batch_size
         if state is None:
-            state = layout_of(job.spec, job.config.batch_size).first_state(job, Streams.of(job.seed))
+            state = first_state(job, Streams.of(job.seed), batch)
         else:
             copies: list[Any] = [part.copy() for part in state]
             state = State(*copies)
-        return cls._of(job, table, order, np.empty(0, dtype=np.int32), job.config.batch_size, state)
+        return cls._of(job, table, order, np.empty(0, dtype=np.int32), batch, state)
 
     @classmethod
     def _of(
@@ -582,15 +514,46 @@ class Run:
         """Return the mean validation loss of each epoch so far; empty without early stopping."""
         return self.state.validation_losses[: self.epoch if len(self.data.validation) else 0]
 
-    def best_epoch(self) -> int:
-        """Return the epoch whose weights are kept: the best on the validation rows, else the last."""
-        return int(self.state.clock[BEST_EPOCH]) if np.isfinite(self.state.score[0]) else self.epoch - 1
 
-    def networks(self) -> Networks:
-        """Return the network of the best epoch."""
-        has_best = np.isfinite(self.state.score[0])
-        flat = self.state.best if has_best else self.state.mem[: len(self.state.best)]
-        return Networks.single(self.spec, packing_of(self.spec).unpack(flat))
+def first_state(job: Job, streams: Streams, batch: int) -> State:
+    """Return the state of a job before training in batches of at most ``batch`` rows."""
+    layers, places, size = layout_of(job.spec, batch)
+    n, ld = places[N_PARAMETERS], places[LD_BATCH]
+    buffer = np.zeros(size + CACHE_LINE, dtype=np.float32)
+    mem = buffer[-(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE :][:size]  # aligned to a cache line
+    packing_of(job.spec).pack(job.spec.initial_layers(streams.initial), mem[:n])
+    mem[places[ROW_WEIGHTS] :][:ld] = 1
+    for line in layers:  # the inputs of the biases
+        mem[line[INPUT] + line[N_IN] * ld :][:ld] = 1
+        mem[line[INPUT_T] + line[N_IN] : line[OUTPUT] : line[LD_INPUT_T]] = 1
+    clock = np.zeros(4, dtype=np.int64)
+    clock[BEST_EPOCH] = job.config.warmup_epochs - 1  # patience counts from the end of the warm-up
+    return State(
+        mem=mem,
+        layers=layers,
+        places=places,
+        best=mem[:n].copy(),
+        clock=clock,
+        random=np.array([streams.order], dtype=np.uint64),
+        score=np.array([np.inf]),
+        losses=np.empty(job.config.epochs),
+        validation_losses=np.empty(job.config.epochs),
+    )
+
+
+def trained_by(runs: Sequence[Run]) -> Trained:
+    """Return the network of each run after its best epoch on the validation rows or, without any, after the last."""
+    weights, best_epochs = [], []
+    for run in runs:
+        state, has_best = run.state, np.isfinite(run.state.score[0])
+        weights.append(state.best if has_best else state.mem[: len(state.best)])
+        best_epochs.append(int(state.clock[BEST_EPOCH]) if has_best else run.epoch - 1)
+    return Trained(
+        loss_curves=tuple(run.losses() for run in runs),
+        validation_curves=tuple(run.validation_losses() for run in runs),
+        best_epochs=tuple(best_epochs),
+        networks=unpacked([packing_of(run.spec) for run in runs], weights),
+    )
 
 
 class Advancing(Protocol):
@@ -607,10 +570,7 @@ class Advancing(Protocol):
         """Train for this number of epochs, or fewer."""
 
 
-Training = TypeVar("Training", bound=Advancing)
-
-
-def run_all(runs: Sequence[Training], workers: int, after: Callable[[int, Training], None] | None = None) -> None:
+def run_all(runs: Sequence[Advancing], workers: int, after: Callable[[int, Any], None] | None = None) -> None:
     """Train all runs to their end on threads, this one included.
 
     A free thread takes the run with the fewest epochs, so that all end together; with one thread per run, five runs on
@@ -651,15 +611,6 @@ def run_all(runs: Sequence[Training], workers: int, after: Callable[[int, Traini
         except BaseException:
             has_failed.set()
             raise
-
-
-def threads(n_jobs: int | None) -> int:
-    """Return the number of threads for ``n_jobs`` as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
-    if n_jobs == 0:
-        raise InvalidParameterError("n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core")
-    if n_jobs is None or n_jobs > 0:
-        return n_jobs or 1
-    return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
 
 
 @cache

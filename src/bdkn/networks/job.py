@@ -1,30 +1,32 @@
-"""Training jobs, the engine protocol, the rows of jobs, and the progress of training.
+"""Training jobs, the engines by name, the rows of jobs, and the progress of training.
 
 All engines use the functions of this module for rows and their order, so that they train on the same batches.
 """
 
 from __future__ import annotations
 
-import math
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import joblib
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bdkn.data.rows import Rows, RowSelection
 from bdkn.errors import InvalidParameterError, check_choice, check_number, require
-from bdkn.networks.mlp import Networks, Predictor, join
+from bdkn.networks.mlp import Predictor, Trained
 from bdkn.networks.objective import Objective, SquaredError, get_objective
 from bdkn.networks.spec import NetworkSpec
-from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
+from bdkn.typing import Array, BoolArray, Float32Array
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
 
+    from bdkn.networks.gpu.cuda import Device
 
 SCHEDULES = ("constant", "cosine")
 
@@ -119,41 +121,6 @@ Hook = Callable[[EpochReport], None]
 """A function that is called after every epoch of every job, by one thread at a time."""
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Trained networks in the order of their jobs, and the record of their training.
-
-    Loss curves have one value per epoch; so do validation curves, which are empty without early stopping. The weights
-    of a network are those after its best epoch, counted from 0.
-    """
-
-    networks: Predictor
-    loss_curves: tuple[Array, ...]
-    validation_curves: tuple[Array, ...]
-    best_epochs: tuple[int, ...]
-
-    @classmethod
-    def join(cls, parts: Sequence[Trained], numbers: Sequence[int] | None = None) -> Trained:
-        """Return the networks of all parts, one part after the other, or in the order of their ``numbers``."""
-        networks = join([part.networks for part in parts])
-        losses = [curve for part in parts for curve in part.loss_curves]
-        validation = [curve for part in parts for curve in part.validation_curves]
-        best = [epoch for part in parts for epoch in part.best_epochs]
-        if numbers is None:
-            return cls(networks, tuple(losses), tuple(validation), tuple(best))
-        order = np.argsort(numbers)
-        curves = tuple(losses[i] for i in order), tuple(validation[i] for i in order)
-        return cls(networks[order], *curves, tuple(best[i] for i in order))
-
-    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Trained:
-        return Trained(
-            self.networks[numbers],
-            tuple(self.loss_curves[h] for h in numbers),
-            tuple(self.validation_curves[h] for h in numbers),
-            tuple(self.best_epochs[h] for h in numbers),
-        )
-
-
 class Engine(Protocol):
     """Trains networks."""
 
@@ -194,11 +161,17 @@ class Task:
 
 
 def train_tasks(
-    engine: Engine, tasks: Sequence[Task], *, n_jobs: int | None = None, on_epoch: Hook | None = None
+    engine: Engine,
+    tasks: Sequence[Task],
+    *,
+    n_jobs: int | None = None,
+    watch: Float32Array | None = None,
+    on_epoch: Hook | None = None,
 ) -> list[Trained]:
     """Train tasks by one call of the engine's ``train_many`` if it has this method, else one after the other.
 
-    ``train_many`` has the arguments of this function. The numbers of jobs in reports count through all tasks.
+    ``train_many`` has the arguments of this function but ``watch``, which is for one task. The numbers of jobs in
+    reports count through all tasks.
     """
     if hasattr(engine, "train_many"):
         many: list[Trained] = engine.train_many(tasks, n_jobs=n_jobs, on_epoch=on_epoch)
@@ -206,7 +179,7 @@ def train_tasks(
     trained, first = [], 0
     for task in tasks:
         hook = renumbered(on_epoch, range(first, first + len(task.jobs)))
-        trained.append(engine.train(task.jobs, task.rows(), n_jobs=n_jobs, on_epoch=hook))
+        trained.append(engine.train(task.jobs, task.rows(), n_jobs=n_jobs, watch=watch, on_epoch=hook))
         first += len(task.jobs)
     return trained
 
@@ -220,6 +193,90 @@ def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
         on_epoch(replace(part, job=int(numbers[part.job])))
 
     return report
+
+
+_CLASSES = {
+    "fused": "bdkn.networks.fused.FusedEngine",
+    "gpu": "bdkn.networks.gpu.engine.GPUEngine",
+    "reference": "bdkn.networks.reference.ReferenceEngine",
+    "torch": "bdkn.networks.torch_engine.TorchEngine",
+}
+"""The class of each engine, imported on first use."""
+
+ENGINES = ("fused", "auto", "gpu", "reference", "torch")
+"""Values of the parameter ``engine``; "auto" chooses between "fused" and "gpu"."""
+
+_CPU_FLOPS = 6e10
+"""Approximate flops per second of the fused engine on one thread."""
+
+_GPU_FLOPS = 8e10
+"""Approximate flops per second of one multiprocessor; it is 1.5 times as fast with two networks in turn."""
+
+_MIN_CPU_SECONDS = 3.0
+"""Minimum seconds of training on the CPU for which a GPU is considered: its initialization takes a second or two."""
+
+_MIN_SPEEDUP = 1.5
+"""Minimum ratio of the times on CPU and GPU for which the GPU is chosen."""
+
+
+def get_engine(engine: str | Engine) -> Engine:
+    """Return the engine of that name, or the engine itself."""
+    if not isinstance(engine, str):
+        return engine
+    check_choice("engine", engine, tuple(_CLASSES))
+    module, _, name = _CLASSES[engine].rpartition(".")
+    found: Engine = getattr(importlib.import_module(module), name)()
+    return found
+
+
+def engine_for(engine: str | Engine, tasks: Sequence[Task], n_jobs: int | None) -> tuple[Engine, str]:
+    """Return the engine for these tasks and, for "auto", a text about the device that was chosen.
+
+    "auto" is the GPU if there is one and it is expected to be faster, else the fused engine.
+    """
+    if engine != "auto":
+        return get_engine(engine), ""
+    n_networks = sum(len(task.jobs) for task in tasks)
+    flops = sum(
+        # six per weight, row and epoch
+        6.0 * job.spec.n_parameters * job.config.epochs * (task.n_rows if job.rows is None else len(job.rows))
+        for task in tasks
+        for job in task.jobs
+    )
+    cpu_seconds = flops / _CPU_FLOPS / min(threads(n_jobs), n_networks)
+    if cpu_seconds < _MIN_CPU_SECONDS:
+        return get_engine("fused"), "on the CPU"
+    from bdkn.networks.gpu import cuda
+
+    try:
+        device = cuda.find_cuda()
+    except cuda.NoDeviceError as error:
+        return get_engine("fused"), f"on the CPU ({error})"
+    gpu_seconds = flops / _GPU_FLOPS / min(n_networks, 1.5 * device.multiprocessors)
+    if _MIN_SPEEDUP * gpu_seconds > cpu_seconds:
+        return get_engine("fused"), "on the CPU (faster for this size)"
+    return get_engine("gpu"), f"on {device.name}"
+
+
+def threads(n_jobs: int | None) -> int:
+    """Return the number of threads for ``n_jobs`` as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs == 0:
+        raise InvalidParameterError("n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core")
+    if n_jobs is None or n_jobs > 0:
+        return n_jobs or 1
+    return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
+
+
+def prediction_device(engine: object) -> Device | None:
+    """Return the device on which models with this engine predict many rows; None: the CPU."""
+    if engine == "auto":
+        from bdkn.networks.gpu import cuda
+
+        return cuda.known_cuda()  # predictions alone are not worth the initialization of a GPU
+    if isinstance(engine, str):
+        engine = get_engine(engine) if engine == "gpu" else None
+    device: Device | None = engine.prediction_device() if hasattr(engine, "prediction_device") else None
+    return device
 
 
 RowNumbers = NDArray[np.int32]
@@ -342,7 +399,7 @@ class Batches:
 
     def __len__(self) -> int:
         """Return the number of batches per epoch; the last may be smaller."""
-        return math.ceil(self.n_train / self._size)
+        return -(-self.n_train // self._size)
 
     def __iter__(self) -> Iterator[RowNumbers]:
         """Yield the batches of the current order, each (J, B)."""
@@ -361,17 +418,14 @@ def consecutive(numbers: RowNumbers, size: int) -> Iterator[RowNumbers]:
         yield numbers[:, start : start + size]
 
 
-def group_jobs(jobs: Sequence[Job], key: Callable[[Job], object]) -> list[list[int]]:
-    """Return the numbers of the jobs with equal keys, group by group."""
+def train_in_groups(
+    jobs: Sequence[Job], key: Callable[[Job], object], train: Callable[[Sequence[int]], Trained]
+) -> Trained:
+    """Train the jobs with equal keys, given by their numbers, group by group; return all in the order of the jobs."""
     groups: dict[object, list[int]] = {}
     for number, job in enumerate(jobs):
         groups.setdefault(key(job), []).append(number)
-    return list(groups.values())
-
-
-def train_in_groups(groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Trained]) -> Trained:
-    """Train groups of jobs, given by their numbers, one group after the other; return all in the order of the jobs."""
-    return Trained.join([train(group) for group in groups], [number for group in groups for number in group])
+    return Trained.join([train(group) for group in groups.values()], [n for group in groups.values() for n in group])
 
 
 Outputs = Callable[[Float32Array], tuple[Array, Array]]
@@ -443,16 +497,6 @@ class Progress:
             tuple(np.array(curve) for curve in self._validation_losses),
             tuple(np.where(np.isinf(self._best), last, self._best_epoch).tolist()),
         )
-
-
-def choose_networks(chosen: BoolArray, new: Networks, old: Networks) -> Networks:
-    """Return the ``chosen`` networks of ``new`` and the other networks of ``old``."""
-
-    def choose(a: Array, b: Array) -> Array:
-        return np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-
-    pairs = zip(new.layers, old.layers, strict=True)
-    return Networks(new.spec, tuple((choose(W, W_old), choose(b, b_old)) for (W, b), (W_old, b_old) in pairs))
 
 
 def progress_bar(console: Console | None = None, **options: Any) -> RichProgress:

@@ -1,4 +1,4 @@
-"""Multilayer perceptrons: weights and prediction in NumPy; ``bdkn.networks.compiled`` has the compiled forward pass."""
+"""Networks as plain arrays, their predictions, and the record of their training."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from numpy.typing import ArrayLike
 from bdkn.blocks import row_slices
 from bdkn.errors import warn_user
 from bdkn.lazy import lazy
-from bdkn.networks.bins import NO_BINS, PiecewiseLinear
 from bdkn.networks.gpu import DEVICE_OF_PREDICTIONS
 from bdkn.networks.spec import (
+    ACTIVATIONS,
     MEAN_VARIANCE,
+    NO_BINS,
     NUMPY,
     Layer,
     NetworkSpec,
-    activate,
+    Packing,
+    PiecewiseLinear,
 )
 from bdkn.storage.fields import Part, integers, must, sizes, stored
 from bdkn.threads import one_blas_thread, run_on_threads
@@ -32,15 +34,15 @@ _CHUNK_ROWS = 2048
 def exact_outputs(spec: NetworkSpec, layers: Sequence[Layer], X: ArrayLike) -> tuple[Array, Array]:
     """Return the means and variances of rows, each (H, n), computed in double precision from stacked layers."""
     rows, wide = np.asarray(X), [(W.astype(np.float64), b.astype(np.float64)) for W, b in layers]
-    means = np.empty((len(layers[0][0]), len(rows)))
-    variances = np.empty_like(means)
+    means, variances = np.empty((2, len(layers[0][0]), len(rows)))
+    activation = ACTIVATIONS[spec.activation].value
 
     def predict(part: slice) -> None:
         chunk = rows[part].astype(np.float64)
         for h in range(len(means)):
             value = chunk @ wide[0][0][h].T + wide[0][1][h]
             for W, b in wide[1:]:
-                value = activate(spec.activation, value) @ W[h].T + b[h]
+                value = activation(value) @ W[h].T + b[h]
             means[h, part], variances[h, part] = spec.head.mean_and_variance(NUMPY, value)
 
     with one_blas_thread():
@@ -81,11 +83,6 @@ class Networks:
         self.spec.check_layers(self.layers)
         must(len(self) > 0, "must have at least one network")
         must(len({part.dtype for layer in self.layers for part in layer}) == 1, "all weights must have one type")
-
-    @classmethod
-    def single(cls, spec: NetworkSpec, layers: Sequence[Layer]) -> Networks:
-        """Return one network with weights W (n_out, n_in) and biases b (n_out,)."""
-        return cls(spec, tuple((W[None], b[None]) for W, b in layers))
 
     @property
     def n_columns(self) -> int:
@@ -139,10 +136,10 @@ class Networks:
     @lazy
     def _weights(self) -> Float32Array:
         """The weights as compiled code reads them."""
-        from bdkn.networks.compiled import pack, prepare
+        from bdkn.networks.compiled import packing_of, prepare
 
         prepare()
-        return pack(self.spec, self.layers)
+        return packing_of(self.spec).packed(self.layers)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"spec": self.spec, "layers": self.layers}  # the packed weights are computed again
@@ -150,7 +147,8 @@ class Networks:
 
 def initial_networks(spec: NetworkSpec, generators: Sequence[np.random.Generator]) -> Networks:
     """Draw the initial weights of one network from each generator."""
-    return Networks.concatenate([Networks.single(spec, spec.initial_layers(generator)) for generator in generators])
+    drawn = zip(*(spec.initial_layers(generator) for generator in generators), strict=True)
+    return Networks(spec, tuple((np.stack([W for W, _ in one]), np.stack([b for _, b in one])) for one in drawn))
 
 
 @stored
@@ -275,6 +273,51 @@ def join(parts: Sequence[Predictor]) -> Predictor:
     return _mixed(merged, np.argsort(np.concatenate([numbers for same in groups.values() for _, numbers in same])))
 
 
+def unpacked(packings: Sequence[Packing], weights: Sequence[Array]) -> Predictor:
+    """Return networks from the packed weights (size,) of each."""
+    groups: dict[NetworkSpec, list[int]] = {}
+    for number, packing in enumerate(packings):
+        groups.setdefault(packing.spec, []).append(number)
+    stacks = tuple(
+        Networks(spec, packings[numbers[0]].unpack(np.stack([weights[number] for number in numbers])))
+        for spec, numbers in groups.items()
+    )
+    return _mixed(stacks, np.argsort(np.concatenate(list(groups.values()))))
+
+
 def _mixed(stacks: tuple[Predictor, ...], order: IndexArray) -> Predictor:
     """Return the stacks in this order; a single stack needs no ``MixedNetworks``."""
     return stacks[0][order] if len(stacks) == 1 else MixedNetworks(stacks, order)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Trained networks in the order of their jobs, and the record of their training.
+
+    Loss curves have one value per epoch; so do validation curves, which are empty without early stopping. The weights
+    of a network are those after its best epoch, counted from 0.
+    """
+
+    networks: Predictor
+    loss_curves: tuple[Array, ...]
+    validation_curves: tuple[Array, ...]
+    best_epochs: tuple[int, ...]
+
+    @classmethod
+    def join(cls, parts: Sequence[Trained], numbers: Sequence[int] | None = None) -> Trained:
+        """Return the networks of all parts, one part after the other, or in the order of their ``numbers``."""
+        joined = cls(
+            join([part.networks for part in parts]),
+            tuple(curve for part in parts for curve in part.loss_curves),
+            tuple(curve for part in parts for curve in part.validation_curves),
+            tuple(epoch for part in parts for epoch in part.best_epochs),
+        )
+        return joined if numbers is None else joined[np.argsort(numbers)]
+
+    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Trained:
+        return Trained(
+            self.networks[numbers],
+            tuple(self.loss_curves[h] for h in numbers),
+            tuple(self.validation_curves[h] for h in numbers),
+            tuple(self.best_epochs[h] for h in numbers),
+        )

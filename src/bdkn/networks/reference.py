@@ -19,18 +19,15 @@ from bdkn.networks.job import (
     JobRows,
     Progress,
     RowNumbers,
-    Trained,
     TrainingConfig,
     TrainingTable,
-    choose_networks,
     consecutive,
-    group_jobs,
     train_in_groups,
 )
-from bdkn.networks.mlp import Networks, initial_networks
+from bdkn.networks.mlp import Networks, Trained, initial_networks
 from bdkn.networks.objective import Objective
-from bdkn.networks.spec import NUMPY, Layer, activate, slope
-from bdkn.typing import Array, Float32Array
+from bdkn.networks.spec import ACTIVATIONS, NUMPY, Layer
+from bdkn.typing import Array, BoolArray, Float32Array
 
 Layers = tuple[Layer, ...]
 
@@ -60,7 +57,7 @@ def forward(activation: str, layers: Layers, X: Array) -> tuple[list[Array], lis
     z: list[Array] = []
     for W, b in layers:
         z.append(inputs[-1] @ W.mT + b[:, None])
-        inputs.append(activate(activation, z[-1]))
+        inputs.append(ACTIVATIONS[activation].value(z[-1]))
     return inputs[:-1], z
 
 
@@ -71,7 +68,7 @@ def backward(activation: str, layers: Layers, inputs: Sequence[Array], z: Sequen
     for i in reversed(range(len(layers))):
         gradients.append((d_z.mT @ inputs[i], d_z.sum(axis=1)))
         if i > 0:
-            d_z = (d_z @ layers[i][0]) * slope(activation, z[i - 1])
+            d_z = (d_z @ layers[i][0]) * ACTIVATIONS[activation].slope(NUMPY, z[i - 1])
     return tuple(reversed(gradients))
 
 
@@ -123,7 +120,7 @@ class ReferenceEngine:
         def key(job: Job) -> tuple[object, ...]:
             return job.spec, job.config, len(rows) if job.rows is None else len(job.rows)
 
-        return train_in_groups(group_jobs(jobs, key), train)
+        return train_in_groups(jobs, key, train)
 
     def _train(self, jobs: Sequence[Job], table: TrainingTable, progress: Progress) -> Trained:
         """Train jobs that differ only in their seeds and row numbers."""
@@ -131,14 +128,23 @@ class ReferenceEngine:
         batches = Batches(own, config.batch_size)
         start = initial_networks(spec, [rows.streams.initial for rows in own])
         state = State.start(_map(lambda p: p.astype(self.dtype), start.layers))
-        kept = Networks(spec, state.layers)
+        kept = state.layers
         for epoch in progress:
             batches.shuffle()
             state, losses = _epoch(spec.activation, state, table, batches, config, config.objective_in(epoch))
             validation = _validation_loss(spec.activation, state.layers, table, batches.held_out, config)
-            current = Networks(spec, state.layers)
-            kept = choose_networks(progress.record(epoch, losses, validation, current.outputs), current, kept)
-        return progress.trained(kept)
+            improved = progress.record(epoch, losses, validation, Networks(spec, state.layers).outputs)
+            kept = chosen_layers(improved, state.layers, kept)
+        return progress.trained(Networks(spec, kept))
+
+
+def chosen_layers(chosen: BoolArray, new: Layers, old: Layers) -> Layers:
+    """Return the weights ``new`` of the chosen networks and the weights ``old`` of the others."""
+
+    def choose(a: Array, b: Array) -> Array:
+        return np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return _map(choose, new, old)
 
 
 @np.errstate(all="ignore")  # networks that diverge are removed after training

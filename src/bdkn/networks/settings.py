@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,122 +15,32 @@ import numpy as np
 from bdkn.data.rows import Rows, RowSelection
 from bdkn.errors import warn_user
 from bdkn.memory import check_memory
-from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
-from bdkn.networks.engines import engine_for
-from bdkn.networks.job import (
-    Job,
-    Task,
-    Trained,
-    TrainingConfig,
-    renumbered,
-    train_tasks,
-    training_progress,
-)
-from bdkn.networks.mlp import with_encoding
+from bdkn.networks.job import Job, Task, TrainingConfig, engine_for, renumbered, train_tasks, training_progress
+from bdkn.networks.mlp import Trained, with_encoding
 from bdkn.networks.objective import get_objective
-from bdkn.networks.spec import NetworkSpec
+from bdkn.networks.spec import NetworkSpec, PiecewiseLinear, n_binned_columns
 from bdkn.stages import stage
 from bdkn.storage.fields import stored
 
-LEAST_MEMBERS = 4
-"""Minimum number of members that are trained within any time limit; all members if there are fewer."""
-
-LEAST_EPOCHS = 0.1
-"""Share of the epochs that are trained within any time limit."""
-
-_TRAINING = 0.85
-"""Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
-
-_PIECE = 0.02
-"""Share of the time limit for the short training by which the time of the whole training is estimated."""
-
-
-@dataclass(frozen=True)
-class Effort:
-    """A preset: the factors by which it changes the default numbers of members and of epochs."""
-
-    members: float
-    epochs: float
-
-    def n_members(self, balanced: int) -> int:
-        """Return the number of members where the default is ``balanced``; at least two unless that is one."""
-        return max(min(2, balanced), round(self.members * balanced))
-
-    def n_epochs(self, balanced: int) -> int:
-        """Return the number of epochs where the default is ``balanced``."""
-        return max(1, round(self.epochs * balanced))
-
-
-EFFORTS = {"fast": Effort(1 / 3, 0.5), "balanced": Effort(1.0, 1.0), "best": Effort(2.0, 1.0)}
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The time a fit began, and the seconds it may take."""
-
-    began: float
-    seconds: float
-
-    @classmethod
-    def start(cls, seconds: float) -> Clock:
-        """Return a clock that starts now."""
-        return cls(time.monotonic(), seconds)
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left, negative after the limit."""
-        return self.began + self.seconds - time.monotonic()
-
-    def share(self, train: Callable[[int], object], epochs: int, work: float) -> float:
-        """Return the share of all training for which there is time.
-
-        ``train`` trains some networks for a number of epochs; all training is ``work`` times that for ``epochs``.
-        """
-        _seconds(train, 1)  # compiled code is loaded
-        piece = 1
-        while (took := _seconds(train, piece)) < _PIECE * self.seconds and 8 * piece < epochs:
-            piece = min(4 * piece, math.ceil(epochs / 8))
-        return max(0.0, _TRAINING * self.left) / max(work * epochs * took / piece, 1e-9)
-
-
-def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
-    """Return numbers of members and of epochs that take ``share`` of the time: fewer members, then fewer epochs.
-
-    At least ``LEAST_MEMBERS`` members and ``LEAST_EPOCHS`` of the epochs remain, whatever the share.
-    """
-    if share >= 1:
-        return n_members, epochs
-    members = max(min(LEAST_MEMBERS, n_members), math.floor(share * n_members))
-    left = min(1.0, share * n_members / members)
-    return members, max(1, math.ceil(LEAST_EPOCHS * epochs), math.floor(left * epochs))
-
-
-def _seconds(train: Callable[[int], object], epochs: int) -> float:
-    began = time.monotonic()
-    train(epochs)
-    return time.monotonic() - began
-
-
-Seeds = Sequence[np.random.SeedSequence]
+EFFORTS = {"fast": (1 / 3, 0.5), "balanced": (1.0, 1.0), "best": (2.0, 1.0)}
+"""Presets: the factors by which they change the default numbers of members and of epochs."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth improves more than further networks."""
-
 
 _ENOUGH_STEPS_ROWS = 500_000
 """Rows from which on the number of steps, and with it the time of training, stays the same."""
 
 _ROWS_PER_BIN = 12
-"""Rows that a bin of the piecewise-linear encoding holds at least."""
+"""Minimum rows of a bin of the piecewise-linear encoding."""
 
 _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
-"""The largest number of inputs that bins add to a network, by which the time of a fit is bounded."""
-_PIECE_ROWS = 4096
-"""Maximum rows of the short training by which the time of the whole training is estimated."""
-
+"""Maximum number of inputs that bins add to a network, by which the time of a fit is bounded."""
 
 _COPIES, _OBJECTS, _MATRICES = 4, 2048, 4
 """Minimum memory of training: copies of a network's weights, bytes of a network's objects, matrices of members."""
+
+Seeds = Sequence[np.random.SeedSequence]
 
 
 class Size(NamedTuple):
@@ -230,16 +139,18 @@ class NetworkSettings:
 
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for ``n_rows`` rows."""
-        default, effort, params = default_size(n_rows), EFFORTS[self.params.effort], self.params
-        auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
-        own_hidden = None if isinstance(params.hidden_layer_sizes, str) else _layer_sizes(params.hidden_layer_sizes)
-        return Size(
-            auto_members if isinstance(params.n_members, str) else params.n_members,
-            default.hidden if own_hidden is None else own_hidden,
-            auto_epochs if isinstance(params.epochs, str) else params.epochs,
-            default.n_bins if isinstance(params.n_bins, str) else tuple(_in_turn(params.n_bins)),
-            default.hidden_encoded if own_hidden is None else own_hidden,
-        )
+        params, default = self.params, default_size(n_rows)
+        more_members, more_epochs = EFFORTS[params.effort]
+        n_members, epochs, hidden, n_bins = params.n_members, params.epochs, params.hidden_layer_sizes, params.n_bins
+        if isinstance(n_members, str):  # "auto": at least two, unless the default is one
+            n_members = max(min(2, default.n_members), round(more_members * default.n_members))
+        if isinstance(epochs, str):
+            epochs = max(1, round(more_epochs * default.epochs))
+        n_bins = default.n_bins if isinstance(n_bins, str) else tuple(_in_turn(n_bins))
+        if isinstance(hidden, str):
+            return Size(n_members, default.hidden, epochs, n_bins, default.hidden_encoded)
+        hidden = tuple(np.atleast_1d(np.asarray(hidden)).tolist()) if np.size(hidden) else ()
+        return Size(n_members, hidden, epochs, n_bins, hidden)
 
     def check_memory(self, n_rows: int, n_columns: int, *, n_members: int, fits: int, combined: bool) -> None:
         """Raise if networks, each of ``n_members`` trained ``fits`` times, need more memory than there is.
@@ -256,23 +167,6 @@ class NetworkSettings:
             n_members * fits * one + 16.0 * n_rows * n_members + combination,
             "use fewer members, smaller hidden layers or fewer epochs; tens of members suffice",
         )
-
-    def within(self, clock: Clock, rows: Rows, rows_per_member: float) -> Self:
-        """Return the settings with the members and epochs that fit into the time, estimated by training a few networks.
-
-        ``rows_per_member`` is the number of rows that the networks of a member are trained on, all together.
-        """
-        size, part = self.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
-        seeds = np.random.SeedSequence(0).spawn(size.n_members)
-
-        def train(epochs: int) -> Trained:
-            short = self.with_params(epochs=epochs, verbose=0)
-            short = replace(short, training=replace(self.training, early_stopping=False, warmup_epochs=0))
-            return short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
-
-        share = clock.share(train, size.epochs, rows_per_member / len(part))
-        n_members, epochs = reduced(size.n_members, size.epochs, share)
-        return self if share >= 1 else self.with_params(n_members=n_members, epochs=epochs)
 
     def train(
         self,
@@ -292,17 +186,13 @@ class NetworkSettings:
         for number, h in enumerate(members):
             numbers_of.setdefault(encodings[h], []).append(number)
         tasks = [
-            Task(
-                self._jobs(
-                    size,
-                    rows.X.shape[1],
-                    encoding,
-                    [seeds[number] for number in numbers],
-                    [members[number] for number in numbers],
-                    [None if row_numbers is None else row_numbers[number] for number in numbers],
-                ),
-                len(rows),
-                partial(_rows_for, rows, encoding),
+            self._task(
+                size,
+                rows,
+                encoding,
+                [seeds[number] for number in numbers],
+                [members[number] for number in numbers],
+                [None if row_numbers is None else row_numbers[number] for number in numbers],
             )
             for encoding, numbers in numbers_of.items()
         ]
@@ -321,8 +211,8 @@ class NetworkSettings:
         """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
         size = self.size(len(rows))
         encoding = self._encodings(size, rows, [member])[member]
-        jobs = self._jobs(size, rows.X.shape[1], encoding, seeds, [member] * len(seeds), [None] * len(seeds))
-        return encoding, jobs
+        task = self._task(size, rows, encoding, seeds, [member] * len(seeds), [None] * len(seeds))
+        return encoding, list(task.jobs)
 
     def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
@@ -336,17 +226,17 @@ class NetworkSettings:
         made = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
         return {h: made.get(k) for h, k in bins.items()}
 
-    def _jobs(
+    def _task(
         self,
         size: Size,
-        n_columns: int,
+        rows: Rows,
         encoding: PiecewiseLinear | None,
         seeds: Seeds,
         members: Sequence[int],
         row_numbers: Sequence[RowSelection | None],
-    ) -> list[Job]:
+    ) -> Task:
         """Return one job per seed, for networks that see their inputs through an encoding (None: as they are)."""
-        n_inputs = n_columns + (0 if encoding is None else len(encoding))
+        n_inputs = rows.X.shape[1] + (0 if encoding is None else encoding.columns.size)
         hidden = size.hidden if encoding is None else size.hidden_encoded
         training = self.training
         configs = [
@@ -369,11 +259,12 @@ class NetworkSettings:
             NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=activation)
             for activation in _in_turn(self.params.activation)
         ]
-        return [
+        jobs = [
             # Activations change fastest, so that every weight decay is used with each of them.
             Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
             for seed, h, numbers in zip(seeds, members, row_numbers, strict=True)
         ]
+        return Task(jobs, len(rows), lambda: rows if encoding is None else replace(rows, X=encoding.transform(rows.X)))
 
     def trains_variance(self, n_rows: int) -> bool:
         """Return whether networks are trained to predict variances: not if on squared error alone."""
@@ -383,32 +274,98 @@ class NetworkSettings:
         )
 
 
-def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
-    """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
-    if clock.seconds == math.inf:
-        return settings
-    limited = settings.within(clock, rows, rows_per_member)
-    if limited is not settings:
-        full, size = settings.size(len(rows)), limited.size(len(rows))
-        warn_user(
-            f"time_limit={clock.seconds:g}: {size.n_members} of {full.n_members} members are trained, for "
-            f"{size.epochs} of {full.epochs} epochs; results depend on the machine's speed",
-            UserWarning,
-        )
-    return limited
-
-
-def _rows_for(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
-    """Return rows with the inputs that networks with an encoding are trained on."""
-    return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
-
-
-def _layer_sizes(given: Any) -> tuple[int, ...]:
-    """Return ``hidden_layer_sizes`` as a tuple."""
-    return tuple(np.atleast_1d(np.asarray(given)).tolist()) if np.size(given) else ()
-
-
 def _in_turn(given: Any) -> list[Any]:
     """Return the values that members take in turn, one or several."""
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     return list(given) if several else [given]
+
+
+LEAST_MEMBERS = 4
+"""Minimum number of members that are trained within any time limit; all members if there are fewer."""
+
+LEAST_EPOCHS = 0.1
+"""Share of the epochs that are trained within any time limit."""
+
+_TRAINING = 0.85
+"""Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
+
+_PIECE = 0.02
+"""Share of the time limit for the short training by which the time of the whole training is estimated."""
+
+_PIECE_ROWS = 4096
+"""Maximum rows of the short training."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time a fit began, and the seconds it may take."""
+
+    began: float
+    seconds: float
+
+    @classmethod
+    def start(cls, seconds: float) -> Clock:
+        """Return a clock that starts now."""
+        return cls(time.monotonic(), seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, negative after the limit."""
+        return self.began + self.seconds - time.monotonic()
+
+    def share(self, train: Callable[[int], object], epochs: int, work: float) -> float:
+        """Return the share of all training for which there is time.
+
+        ``train`` trains some networks for a number of epochs; all training is ``work`` times that for ``epochs``.
+        """
+
+        def seconds(epochs: int) -> float:
+            began = time.monotonic()
+            train(epochs)
+            return time.monotonic() - began
+
+        seconds(1)  # compiled code is loaded
+        piece = 1
+        while (took := seconds(piece)) < _PIECE * self.seconds and 8 * piece < epochs:
+            piece = min(4 * piece, math.ceil(epochs / 8))
+        return max(0.0, _TRAINING * self.left) / max(work * epochs * took / piece, 1e-9)
+
+
+def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
+    """Return numbers of members and of epochs that take ``share`` of the time: fewer members, then fewer epochs.
+
+    At least ``LEAST_MEMBERS`` members and ``LEAST_EPOCHS`` of the epochs remain, whatever the share.
+    """
+    if share >= 1:
+        return n_members, epochs
+    members = max(min(LEAST_MEMBERS, n_members), math.floor(share * n_members))
+    left = min(1.0, share * n_members / members)
+    return members, max(1, math.ceil(LEAST_EPOCHS * epochs), math.floor(left * epochs))
+
+
+def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
+    """Return the settings, with fewer members or epochs if there is no time for all; warn if so.
+
+    The time is estimated by training a few networks. ``rows_per_member`` is the number of rows that the networks of a
+    member are trained on, all together.
+    """
+    if clock.seconds == math.inf:
+        return settings
+    size, part = settings.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
+    seeds = np.random.SeedSequence(0).spawn(size.n_members)
+    options = replace(settings.training, early_stopping=False, warmup_epochs=0)
+
+    def train(epochs: int) -> None:
+        short = replace(settings.with_params(epochs=epochs, verbose=0), training=options)
+        short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
+
+    share = clock.share(train, size.epochs, rows_per_member / len(part))
+    if share >= 1:
+        return settings
+    n_members, epochs = reduced(size.n_members, size.epochs, share)
+    warn_user(
+        f"time_limit={clock.seconds:g}: {n_members} of {size.n_members} members are trained, for "
+        f"{epochs} of {size.epochs} epochs; results depend on the machine's speed",
+        UserWarning,
+    )
+    return settings.with_params(n_members=n_members, epochs=epochs)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from bdkn.data.rows import Rows
 from bdkn.errors import check_choice, missing_extra
-from bdkn.networks.job import Hook, Job, Trained, TrainingTable
+from bdkn.networks.job import Hook, Job, TrainingTable
+from bdkn.networks.mlp import Trained
 from bdkn.threads import settle_torch
 from bdkn.typing import Float32Array
 

@@ -11,7 +11,6 @@ A batch that is smaller than others in the same step is padded with rows of weig
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
@@ -35,16 +34,14 @@ from bdkn.networks.job import (
     JobRows,
     Progress,
     RowNumbers,
-    Trained,
     TrainingTable,
     adam_factors,
     consecutive,
-    group_jobs,
     train_in_groups,
 )
-from bdkn.networks.mlp import Networks, Predictor, join
+from bdkn.networks.mlp import Predictor, Trained, unpacked
 from bdkn.networks.objective import Objective
-from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, torch_functions
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, Packing, torch_functions
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
 CHUNK_ROWS = 4096
@@ -270,9 +267,11 @@ class Stack:
 
     def __init__(self, specs: Sequence[NetworkSpec], generators: Sequence[np.random.Generator], like: Tensor) -> None:
         """Draw the initial weights of every network from its generator."""
-        drawn = [spec.initial_layers(generator) for spec, generator in zip(specs, generators, strict=True)]
-        flat = [np.concatenate([np.column_stack(layer).ravel() for layer in layers]) for layers in drawn]
-        self.specs, self.weights = specs, torch.tensor(np.stack(flat)).to(like)
+        self._packings = [Packing.of(spec, lambda n_out, columns: (n_out, columns)) for spec in specs]
+        flat = np.empty((len(specs), self._packings[0].size), dtype=np.float32)
+        for packing, generator, into in zip(self._packings, generators, flat, strict=True):
+            packing.pack(packing.spec.initial_layers(generator), into)
+        self.weights = torch.tensor(flat).to(like)
         self.layers = self.views(self.weights)
         lengths = [(name, len(list(same))) for name, same in groupby(spec.activation for spec in specs)]
         ends = [0, *accumulate(length for _, length in lengths)]
@@ -281,10 +280,8 @@ class Stack:
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """Return each layer's part (J, n_out, n_in + 1) of a tensor (J, P)."""
-        shapes = [(n_out, n_in + 1) for n_out, n_in in self.specs[0].shapes]
-        ends = [0, *accumulate(rows * columns for rows, columns in shapes)]
-        spans = zip(pairwise(ends), shapes, strict=True)
-        return [flat[:, start:stop].view(-1, *shape) for (start, stop), shape in spans]
+        places = self._packings[0].places
+        return [flat[:, start : start + rows * columns].view(-1, rows, columns) for start, rows, columns in places]
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Return inputs (k, B, n_in + 1) and pre-activations (k, B, n_out) of every layer, for the first k networks."""
@@ -313,33 +310,7 @@ class Stack:
 
     def networks(self, flat: Tensor) -> Predictor:
         """Return the networks with the weights (J, P)."""
-        layers = [view.numpy(force=True).copy() for view in self.views(flat)]
-        one_by_one = [[(layer[h, :, :-1], layer[h, :, -1]) for layer in layers] for h in range(len(flat))]
-        return join([Networks.single(spec, own) for spec, own in zip(self.specs, one_by_one, strict=True)])
-
-
-class Adam:
-    """Adam with decoupled weight decay on stacked weights, with separate rates for each network."""
-
-    def __init__(self, weights: Tensor) -> None:
-        self._weights, self._m, self._v = weights, torch.zeros_like(weights), torch.zeros_like(weights)
-
-    def step(self, gradient: Tensor, rates: Tensor) -> None:
-        """Update the first k networks, given gradient (k, P) and rates (k, 3) as ``adam_rates`` computes them."""
-        k = len(gradient)
-        p, m, v = self._weights[:k], self._m[:k], self._v[:k]
-        size, root, decay = rates[:, 0:1], rates[:, 1:2], rates[:, 2:3]
-        m.lerp_(gradient, 1 - BETA_1)
-        v.mul_(BETA_2).addcmul_(gradient, gradient, value=1 - BETA_2)
-        p.mul_(decay).addcdiv_(m * size, v.sqrt().mul_(root).add_(EPSILON), value=-1)
-
-
-def adam_rates(jobs: Sequence[Job], n_batches: Array, epoch: int) -> Array:
-    """Return the factors of Adam in each step of an epoch, (steps, J, 3); those of jobs without a batch are unused."""
-    config, step = jobs[0].config, np.arange(n_batches.max())[:, None]
-    taken = epoch * n_batches + step
-    rate = np.broadcast_to(config.learning_rate_at(taken, config.epochs * n_batches), taken.shape)
-    return adam_factors(rate, taken, np.array([job.config.weight_decay for job in jobs]))
+        return unpacked(self._packings, list(flat.numpy(force=True)))
 
 
 @torch.no_grad()
@@ -354,32 +325,23 @@ def train_programs(
         return job.spec.widths, job.spec.head, replace(job.config, weight_decay=0.0), can_validate
 
     def train(numbers: Sequence[int]) -> Trained:
-        entries = [_Entry(number, jobs[number], JobRows.of(jobs[number], n_rows)) for number in numbers]
-        entries.sort(key=lambda entry: (-entry.n_batches, entry.job.spec.activation))
-        config, program = entries[0].job.config, Program(entries, table)
-        progress = Progress([entry.number for entry in entries], config, watch, on_epoch)
+        own = {number: JobRows.of(jobs[number], n_rows) for number in numbers}
+        config = jobs[numbers[0]].config
+
+        def place(number: int) -> tuple[int, str]:
+            n_batches = -(-len(own[number].training) // config.batch_size)
+            return -n_batches, jobs[number].spec.activation
+
+        order = sorted(numbers, key=place)
+        program = Program([jobs[number] for number in order], [own[number] for number in order], table)
+        progress = Progress(order, config, watch, on_epoch)
         for epoch in progress:
             losses = program.train_epoch(epoch, config.objective_in(epoch))
             validation = program.validation_loss(config.main_objective)
             program.keep(progress.record(epoch, losses, validation, program.outputs))
-        places = {entry.number: place for place, entry in enumerate(entries)}
-        return progress.trained(program.kept_networks())[[places[number] for number in numbers]]
+        return progress.trained(program.kept_networks())[np.argsort(order)]
 
-    return train_in_groups(group_jobs(jobs, key), train)
-
-
-@dataclass(frozen=True, eq=False)
-class _Entry:
-    """A job with its number and its rows."""
-
-    number: int
-    job: Job
-    rows: JobRows
-
-    @property
-    def n_batches(self) -> int:
-        """Number of batches per epoch."""
-        return math.ceil(len(self.rows.training) / self.job.config.batch_size)
+    return train_in_groups(jobs, key, train)
 
 
 class _PaddedBatches:
@@ -406,18 +368,18 @@ class _PaddedBatches:
 class Program:
     """Jobs in training, with all their tensors on the device."""
 
-    def __init__(self, entries: Sequence[_Entry], table: DeviceTable) -> None:
-        self._jobs, self._table = [entry.job for entry in entries], table
-        generators = [entry.rows.streams.initial for entry in entries]
-        self._stack = Stack([job.spec for job in self._jobs], generators, table.lines)
-        self._gradient, self._kept = torch.zeros_like(self._stack.weights), self._stack.weights.clone()
-        self._gradients, self._adam = self._stack.views(self._gradient), Adam(self._stack.weights)
-        self._batches = _PaddedBatches([entry.rows.training for entry in entries], self._jobs[0].config.batch_size)
-        self._states = [np.uint64(entry.rows.streams.order) for entry in entries]
+    def __init__(self, jobs: Sequence[Job], rows: Sequence[JobRows], table: DeviceTable) -> None:
+        self._jobs, self._table = jobs, table
+        self._stack = Stack([job.spec for job in jobs], [own.streams.initial for own in rows], table.lines)
+        weights = self._stack.weights
+        self._gradient, self._m, self._v = (torch.zeros_like(weights) for _ in range(3))
+        self._gradients, self._kept = self._stack.views(self._gradient), weights.clone()
+        self._batches = _PaddedBatches([own.training for own in rows], jobs[0].config.batch_size)
+        self._states = [np.uint64(own.streams.order) for own in rows]
         self._is_real = self._batches.is_real(table.lines)
-        self._total = table.lines.new_zeros(len(entries))
-        validation = [entry.rows.validation for entry in entries]
-        most = max(map(len, validation))
+        self._total = table.lines.new_zeros(len(jobs))
+        most = max(len(own.validation) for own in rows)
+        validation = [own.validation for own in rows]
         self._validation = _PaddedBatches(validation, min(most, CHUNK_ROWS)) if most else None
         self._steps = Graphs(self._run_steps, table.lines.device) if table.lines.is_cuda else self._run_steps
 
@@ -427,7 +389,10 @@ class Program:
         self._states = [np.uint64(shuffle(own, state)) for own, state in pairs]
         rows, counts = self._batches.to(self._total.device), self._batches.counts
         active = [int((counts > step).sum()) for step in range(counts.max())]
-        rates = torch.tensor(adam_rates(self._jobs, counts, epoch)).to(self._total)
+        config, taken = self._jobs[0].config, epoch * counts + np.arange(counts.max())[:, None]
+        rate = np.broadcast_to(config.learning_rate_at(taken, config.epochs * counts), taken.shape)
+        decays = np.array([job.config.weight_decay for job in self._jobs])
+        rates = torch.tensor(adam_factors(rate, taken, decays)).to(self._total)  # (steps, J, 3)
         self._total.zero_()
         for start in range(0, len(active), _CHUNK_STEPS):
             chunk = slice(start, start + _CHUNK_STEPS)
@@ -447,7 +412,14 @@ class Program:
             self._total[:k] += (weight * loss).sum(dim=1)
             share = weight / real.sum(dim=1, keepdim=True)
             self._stack.backward(inputs, z, gradient * share[..., None], self._gradients)
-            self._adam.step(self._gradient[:k], rates[step, :k])
+            self._adam_step(k, *(rates[step, :k, i : i + 1] for i in range(3)))
+
+    def _adam_step(self, k: int, size: Tensor, root: Tensor, decay: Tensor) -> None:
+        """Update the first k networks by Adam with decoupled weight decay, given the factors of each (k, 1)."""
+        p, m, v, gradient = (part[:k] for part in (self._stack.weights, self._m, self._v, self._gradient))
+        m.lerp_(gradient, 1 - BETA_1)
+        v.mul_(BETA_2).addcmul_(gradient, gradient, value=1 - BETA_2)
+        p.mul_(decay).addcdiv_(m * size, v.sqrt().mul_(root).add_(EPSILON), value=-1)
 
     def validation_loss(self, objective: Objective) -> Array | None:
         """Return the mean loss (J,) on the validation rows, None if there are none."""

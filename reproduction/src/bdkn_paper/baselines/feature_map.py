@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.networks.spec import Layer, activate, slope
+from bdkn.networks.spec import ACTIVATIONS, NUMPY, Layer
 from bdkn.typing import FloatArray
 
 _ROWS_AT_ONCE = 1024
@@ -44,7 +44,7 @@ class FeatureMap:
         z = np.asarray(X, dtype=np.float64)
         for layer, (W, b) in enumerate(self.layers):
             z = z @ np.swapaxes(W, -1, -2) + b[..., None, :]
-            z = z if self._is_linear(layer) else np.asarray(activate(self.activation, z))
+            z = z if self._is_linear(layer) else np.asarray(ACTIVATIONS[self.activation].value(z))
         return z
 
     def rescaled(self, factor: float, shift: float) -> FeatureMap:
@@ -65,12 +65,13 @@ class FeatureMap:
 
     def derivatives(self, X: ArrayLike) -> FloatArray:
         """Return ∂φ/∂x (n, n_out, n_in) at the rows, by forward mode: the chain rule from first to last layer."""
-        z = np.asarray(X, dtype=np.float64)
+        z, activation = np.asarray(X, dtype=np.float64), ACTIVATIONS[self.activation]
         J = np.broadcast_to(np.eye(z.shape[1]), (len(z), z.shape[1], z.shape[1]))
         for layer, (W, b) in enumerate(self.layers):
             z, J = z @ W.T + b, W @ J
             if not self._is_linear(layer):
-                z, J = np.asarray(activate(self.activation, z)), slope(self.activation, z)[:, :, None] * J
+                J = activation.slope(NUMPY, z)[:, :, None] * J
+                z = np.asarray(activation.value(z))
         return np.asarray(J)
 
     def _is_linear(self, layer: int) -> bool:

@@ -7,14 +7,14 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from bdkn.data.rows import Rows
 from bdkn.errors import check_choice, warn_user
+from bdkn.networks.gpu import cuda
 from bdkn.networks.gpu.cuda import Device, NoDeviceError
 from bdkn.networks.gpu.launch import PRECISIONS, DeviceTable, Entry, Launch, layout_for
-from bdkn.networks.job import Engine, Hook, Job, Task, Trained, TrainingTable, renumbered, train_tasks
-from bdkn.typing import Float32Array, IndexArray
+from bdkn.networks.job import Hook, Job, Task, TrainingTable, renumbered, train_tasks
+from bdkn.networks.mlp import Trained
+from bdkn.typing import Float32Array
 
 
 class GPUEngine:
@@ -79,11 +79,7 @@ class GPUEngine:
             return None
 
     def _device(self) -> Device:
-        if not isinstance(self._given, int):
-            return self._given
-        from bdkn.networks.gpu.cuda import find_cuda
-
-        return find_cuda(self._given)
+        return cuda.find_cuda(self._given) if isinstance(self._given, int) else self._given
 
 
 def _train_on_cpu(
@@ -94,17 +90,7 @@ def _train_on_cpu(
 
     n = sum(len(task.jobs) for task in tasks)
     warn_user(f"engine='gpu': {n} network{'s' * (n > 1)} trained on the CPU instead: {reason}", UserWarning)
-    return _train_by(FusedEngine(), tasks, n_jobs, watch, on_epoch)
-
-
-def _train_by(
-    engine: Engine, tasks: Sequence[Task], n_jobs: int | None, watch: Float32Array | None, on_epoch: Hook | None
-) -> list[Trained]:
-    """Train tasks by another engine; with watched rows there is only one task."""
-    if watch is None:
-        return train_tasks(engine, tasks, n_jobs=n_jobs, on_epoch=on_epoch)
-    (task,) = tasks
-    return [engine.train(task.jobs, task.rows(), n_jobs=n_jobs, watch=watch, on_epoch=on_epoch)]
+    return train_tasks(FusedEngine(), tasks, n_jobs=n_jobs, watch=watch, on_epoch=on_epoch)
 
 
 @dataclass(frozen=True)
@@ -118,36 +104,33 @@ class _Training:
 
     def train(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
         """Train all tasks; raise ``MemoryError`` if the device is too small for a single job."""
+        n = sum(len(task.jobs) for task in tasks)
         try:
             return self._train_at_once(tasks, on_epoch)
         except MemoryError:
-            if sum(len(task.jobs) for task in tasks) == 1:
+            if n == 1:
                 raise
         if len(tasks) > 1:
-            half = len(tasks) // 2
-            return self._train_in_turn(tasks[:half], tasks[half:], on_epoch)
-        (task,) = tasks
-        half = len(task.jobs) // 2
-        first, second = (replace(task, jobs=jobs) for jobs in (task.jobs[:half], task.jobs[half:]))
-        return [Trained.join(self._train_in_turn([first], [second], on_epoch))]
-
-    def _train_in_turn(self, first: Sequence[Task], second: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
-        n = sum(len(task.jobs) for task in first)
-        later = renumbered(on_epoch, range(n, n + sum(len(task.jobs) for task in second)))
-        return [*self.train(first, on_epoch), *self.train(second, later)]
+            first, second = tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :]
+        else:
+            jobs, half = tasks[0].jobs, n // 2
+            first, second = ([replace(tasks[0], jobs=part)] for part in (jobs[:half], jobs[half:]))
+        later = renumbered(on_epoch, range(sum(len(task.jobs) for task in first), n))
+        trained = [*self.train(first, on_epoch), *self.train(second, later)]
+        return trained if len(tasks) > 1 else [Trained.join(trained)]
 
     def _train_at_once(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
         """Train all tasks side by side, and then by other engines the jobs that do not fit on a multiprocessor."""
         entries: list[Entry] = []
-        others: list[_Other] = []
+        others: list[tuple[Task, list[int], str]] = []
         ends = [0, *itertools.accumulate(len(task.jobs) for task in tasks)]
         for task, first in zip(tasks, ends[:-1], strict=True):
             table = TrainingTable.of(task.rows(), task.jobs)
             layouts = [layout_for(job, len(table.y), self.device) for job in task.jobs]
-            failed = [(number, layout) for number, layout in enumerate(layouts) if isinstance(layout, str)]
+            failed = [number for number, layout in enumerate(layouts) if isinstance(layout, str)]
             if failed:
-                left = replace(task, jobs=[task.jobs[number] for number, _ in failed])
-                others.append(_Other(left, np.array([first + number for number, _ in failed]), failed[0][1]))
+                left = replace(task, jobs=[task.jobs[number] for number in failed])
+                others.append((left, [first + number for number in failed], str(layouts[failed[0]])))
             if len(failed) < len(layouts):
                 uploaded = DeviceTable.of(table, self.device)
                 pairs = enumerate(zip(task.jobs, layouts, strict=True), first)
@@ -158,38 +141,29 @@ class _Training:
         if entries:
             options = {"reported": on_epoch is not None, "watched": self.watch is not None}
             parts.append(Launch(entries, self.device, self.precision, **options).run(self.watch, on_epoch))
-        for other in others:
-            parts += self._train_otherwise(other, on_epoch)
-        numbers = [*(entry.number for entry in entries), *(n for other in others for n in other.numbers.tolist())]
-        together = parts[0] if len(parts) == 1 else Trained.join(parts, numbers)
+        for task, numbers, reason in others:
+            parts += self._train_otherwise(task, reason, renumbered(on_epoch, numbers))
+        order = [*(entry.number for entry in entries), *(n for _, numbers, _ in others for n in numbers)]
+        together = parts[0] if len(parts) == 1 else Trained.join(parts, order)
         if len(tasks) == 1:
             return [together]
         return [together[range(start, stop)] for start, stop in itertools.pairwise(ends)]
 
-    def _train_otherwise(self, other: _Other, on_epoch: Hook | None) -> list[Trained]:
-        """Train jobs by PyTorch on the same device if possible, else on the CPU."""
-        hook, name = renumbered(on_epoch, other.numbers.tolist()), self.device.torch_name
-        if name is None or not _torch_sees_cuda():
-            reason = f"{other.reason}; with PyTorch for CUDA it could be trained on the GPU"
-            return _train_on_cpu([other.task], self.n_jobs, self.watch, hook, reason)
+    def _train_otherwise(self, task: Task, reason: str, hook: Hook | None) -> list[Trained]:
+        """Train the jobs of a task by PyTorch on the same device if possible, else on the CPU."""
+        if self.device.torch_name is None or not _torch_sees_cuda():
+            reason += "; with PyTorch for CUDA it could be trained on the GPU"
+            return _train_on_cpu([task], self.n_jobs, self.watch, hook, reason)
         from bdkn.networks.torch_engine import TorchEngine
 
+        engine = TorchEngine(device=self.device.torch_name)
         try:
-            return _train_by(TorchEngine(device=name), [other.task], self.n_jobs, self.watch, hook)
+            return train_tasks(engine, [task], n_jobs=self.n_jobs, watch=self.watch, on_epoch=hook)
         except RuntimeError as error:  # the base class of PyTorch's error for lack of memory
             if "out of memory" not in str(error):
                 raise
-            reason = f"{other.reason}, and PyTorch: {str(error).splitlines()[0]}"
-            return _train_on_cpu([other.task], self.n_jobs, self.watch, hook, reason)
-
-
-@dataclass(frozen=True, eq=False)
-class _Other:
-    """The jobs of a task that do not fit on a multiprocessor, their numbers among all jobs, and the reason."""
-
-    task: Task
-    numbers: IndexArray
-    reason: str
+            reason += f", and PyTorch: {str(error).splitlines()[0]}"
+            return _train_on_cpu([task], self.n_jobs, self.watch, hook, reason)
 
 
 def _torch_sees_cuda() -> bool:

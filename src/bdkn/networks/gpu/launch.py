@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import joblib
@@ -15,22 +14,12 @@ from numpy.typing import NDArray
 from bdkn.blocks import READ_ROWS, row_slices
 from bdkn.kernels.code_cache import compiled
 from bdkn.kernels.dense import shuffle
-from bdkn.networks.compiled import Packing
 from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
 from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
-from bdkn.networks.job import (
-    EpochReport,
-    Hook,
-    Job,
-    JobRows,
-    RowNumbers,
-    Trained,
-    TrainingTable,
-    adam_factors,
-)
-from bdkn.networks.mlp import Networks, Predictor, join
+from bdkn.networks.job import EpochReport, Hook, Job, JobRows, RowNumbers, TrainingTable, adam_factors
+from bdkn.networks.mlp import Predictor, Trained, unpacked
 from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
-from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NetworkSpec
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, Packing
 from bdkn.threads import run_on_threads
 from bdkn.typing import Array, Float32Array, IndexArray
 
@@ -104,10 +93,23 @@ def batch_of(job: Job, n_rows: int) -> int:
 
 
 def layout_for(job: Job, n_rows: int, device: Device) -> SharedLayout | str:
-    """Return the layout of the network of a job on a multiprocessor, or the reason why there is none."""
+    """Return the fastest layout of the network of a job on a multiprocessor, or the reason why there is none."""
+    spec, batch = job.spec, batch_of(job, n_rows)
     if type(job.config.main_objective) not in OBJECTIVES:
         return "the objective is not one of the library's own"
-    return _layout_for(job.spec, batch_of(job, n_rows), device.threads, device.shared_bytes)
+    if spec.head != MEAN_VARIANCE:
+        return "the head is not the library's own"
+    if len(spec.hidden) >= MAX_LAYERS:
+        return f"a network has {len(spec.hidden)} hidden layers, the programs allow {MAX_LAYERS - 1}"
+    layouts = [SharedLayout.of(gpu_packing_of(spec), batch, device.threads, *way) for way in LAYOUTS]
+    for layout in layouts:
+        if layout.shared_bytes <= device.shared_bytes:
+            return layout
+    least, shape = min(layout.shared_bytes for layout in layouts), "-".join(map(str, spec.widths))
+    return (
+        f"a network {shape} with batches of {batch} rows needs {least / 1024:,.0f} KB on a multiprocessor, which has "
+        f"{device.shared_bytes / 1024:.0f} KB"
+    )
 
 
 def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
@@ -122,23 +124,6 @@ def threads_for(layout: SharedLayout, n_networks: int, device: Device) -> int:
     """Return the threads of a block: half of them if there are many networks and two fit on a multiprocessor."""
     together = 2 * (layout.shared_bytes + _BLOCK_BYTES) <= device.shared_bytes
     return device.threads // 2 if n_networks > device.multiprocessors and together else device.threads
-
-
-@lru_cache(maxsize=256)
-def _layout_for(spec: NetworkSpec, batch: int, threads: int, available: int) -> SharedLayout | str:
-    if spec.head != MEAN_VARIANCE:
-        return "the head is not the library's own"
-    if len(spec.hidden) >= MAX_LAYERS:
-        return f"a network has {len(spec.hidden)} hidden layers, the programs allow {MAX_LAYERS - 1}"
-    layouts = [SharedLayout.of(gpu_packing_of(spec), batch, threads, *way) for way in LAYOUTS]
-    for layout in layouts:
-        if layout.shared_bytes <= available:
-            return layout
-    least, shape = min(layout.shared_bytes for layout in layouts), "-".join(map(str, spec.widths))
-    return (
-        f"a network {shape} with batches of {batch} rows needs {least / 1024:,.0f} KB on a multiprocessor, which has "
-        f"{available / 1024:.0f} KB"
-    )
 
 
 @compiled
@@ -360,29 +345,26 @@ class Launch:
     def run(self, watch: Float32Array | None, on_epoch: Hook | None) -> Trained:
         """Train all networks to their end and return them in the order of their entries' numbers."""
         try:
-            self._run(watch, on_epoch)
+            first, turn = 0, 0
+            length = min(self._most, max(1, _FIRST_BYTES // 4 // len(self._orders)))
+            self.device.fill(self._order_places[0], self._orders.next(length))
+            while first < self.epochs:
+                until = min(first + length, self.epochs)
+                self._launch(self._order_places[turn], first, until, length)
+                length = min(self._most, self.epochs - until, 4 * length)
+                if length:  # the CPU shuffles while the device trains
+                    self.device.fill(self._order_places[1 - turn], self._orders.next(length))
+                self._wait()
+                if on_epoch is not None:
+                    self._report(first, until, watch, on_epoch)
+                if self._has_validation and (self._states()[:, 0] != 0).all():
+                    break
+                first, turn = until, 1 - turn
         finally:  # memory must not be freed while a program uses it
             self._wait()
         order = np.argsort([entry.number for entry in self.entries])
         trained = self._trained()
         return trained if (order == np.arange(len(order))).all() else trained[order]
-
-    def _run(self, watch: Float32Array | None, on_epoch: Hook | None) -> None:
-        first, turn = 0, 0
-        length = min(self._most, max(1, _FIRST_BYTES // 4 // len(self._orders)))
-        self.device.fill(self._order_places[0], self._orders.next(length))
-        while first < self.epochs:
-            until = min(first + length, self.epochs)
-            self._launch(self._order_places[turn], first, until, length)
-            length = min(self._most, self.epochs - until, 4 * length)
-            if length:  # the CPU shuffles while the device trains
-                self.device.fill(self._order_places[1 - turn], self._orders.next(length))
-            self._wait()
-            if on_epoch is not None:
-                self._report(first, until, watch, on_epoch)
-            if self._has_validation and (self._states()[:, 0] != 0).all():
-                break
-            first, turn = until, 1 - turn
 
     def _launch(self, order: Buffer, first: int, until: int, length: int) -> None:
         self._lines["order"] = length * self._orders.starts[:-1]
@@ -410,15 +392,7 @@ class Launch:
         return self._get("state", np.int32, len(self.entries), 3)
 
     def _networks(self, flat: Float32Array) -> Predictor:
-        """Return the networks of all jobs; those of one shape are unpacked together."""
-        groups: dict[Packing, list[int]] = {}
-        for number, packing in enumerate(self.packings):
-            groups.setdefault(packing, []).append(number)
-        stacks = []
-        for packing, numbers in groups.items():
-            weights = np.stack([flat[self.starts[n] : self.starts[n + 1]] for n in numbers])
-            stacks.append(Networks(packing.spec, packing.unpack(weights)))
-        return join(stacks)[np.argsort([n for numbers in groups.values() for n in numbers])]
+        return unpacked(self.packings, [flat[start:stop] for start, stop in itertools.pairwise(self.starts)])
 
     def _report(self, first: int, until: int, watch: Float32Array | None, on_epoch: Hook) -> None:
         n, state = len(self.entries), self._states()

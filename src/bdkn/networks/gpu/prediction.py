@@ -7,10 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from bdkn.networks.bins import Bins
-from bdkn.networks.compiled import Packing
 from bdkn.networks.gpu.cuda import PREDICT, Device, upload
-from bdkn.networks.spec import ACTIVATIONS, Layer, NetworkSpec
+from bdkn.networks.spec import ACTIVATIONS, Bins, Layer, NetworkSpec, Packing
 from bdkn.typing import Float32Array, FloatArray
 
 MAX_LAYERS = 10
@@ -42,11 +40,7 @@ def padded(n: int) -> int:
 @lru_cache(maxsize=256)
 def gpu_packing_of(spec: NetworkSpec) -> Packing:
     """Return the layout for networks of one shape: for each layer the padded transpose of [W, b]."""
-    places, end = [], 0
-    for n_out, n_in in spec.shapes:
-        places.append((end, padded(n_in + 1), padded(n_out)))
-        end += padded(n_in + 1) * padded(n_out)
-    return Packing(spec, places, end, is_transposed=True)
+    return Packing.of(spec, lambda n_out, columns: (padded(columns), padded(n_out)), transposed=True)
 
 
 def can_predict(device: Device, spec: NetworkSpec, n_networks: int, n_rows: int) -> bool:
@@ -66,13 +60,11 @@ def outputs_on(
     packing, n_networks = gpu_packing_of(spec), len(layers[0][0])
     batch = _batch_size(packing, device)
     assert batch is not None
-    weights = np.zeros((n_networks, packing.size), dtype=np.float32)
-    packing.pack(layers, weights)
     call = np.zeros(1, dtype=_ARGUMENTS)
     call["n_columns"], call["n_bins"] = rows.shape[1], len(bins.columns)
     call["n_layers"], call["activation"] = len(spec.shapes), ACTIVATIONS[spec.activation].code
     call["size"], call["batch"], call["width"][0, : len(spec.shapes)] = packing.size, batch, spec.widths[1:]
-    constants = [upload(device, part) for part in (weights, bins.numbers, bins.columns.astype(np.int32))]
+    constants = [upload(device, part) for part in (packing.packed(layers), bins.numbers, bins.columns.astype(np.int32))]
     means, variances = np.empty((2, n_networks, len(rows)))
     queue, step = device.queue(), max(1, _MAX_OUTPUTS // n_networks)
     for start in range(0, len(rows), step):

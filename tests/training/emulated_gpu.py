@@ -87,7 +87,7 @@ def _emulation(threads: int, program: Program) -> ctypes.CDLL:
         raise InvalidParameterError("the emulation of a GPU needs the compiler g++; it was not found")
     folder = Path(tempfile.mkdtemp(prefix="bdkn-emulated-"))
     source, library = folder / "emulated.cpp", folder / "emulated.so"
-    texts = [SOURCE.with_name("emulated.h").read_text("utf-8"), SOURCE.read_text("utf-8"), _ENTRY]
+    texts = [Path(__file__).with_name("emulated.h").read_text("utf-8"), SOURCE.read_text("utf-8"), _ENTRY]
     source.write_text("\n".join(texts), encoding="utf-8")
     flags = ["-O1", "-std=c++20", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
     flags += [f"-D{macro}" for macro in (f"THREADS={threads}", f"PROGRAM={program.name}", *program.macros)]

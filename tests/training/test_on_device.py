@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulated_gpu import Emulated
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import ACTIVATIONS, EncodedNetworks, NetworkSpec, PiecewiseLinear, Predictor, initial_networks, join
 from bdkn.networks.gpu import cuda, predict_on, prediction
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
-from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the emulation of a GPU needs g++")
