@@ -325,6 +325,7 @@ def test_impossible_figures_are_refused() -> None:
 # --- files and global state -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 def test_files_are_written_and_reproducible(tmp_path: Path) -> None:
     formats = ("png", "svg", "pdf")
     first = CalibrationDisplay.from_predictions(Y, DIST).save(tmp_path / "new" / "one", "figure", formats)
