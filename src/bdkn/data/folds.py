@@ -136,7 +136,7 @@ class Folds:
 
     @property
     def trains_on_few(self) -> bool:
-        """Whether some fold trains on fewer than half of the rows, as when only the past is used."""
+        """True if some fold trains on fewer than half of the rows, as when only the past is used."""
         return self.kept is not None and any(2 * len(kept) < self.n - 1 for kept in self.kept)
 
     def __len__(self) -> int:

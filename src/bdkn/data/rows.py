@@ -18,6 +18,9 @@ from bdkn.typing import BoolArray, FloatArray, IndexArray
 BLOCK_ROWS = 1 << 13
 """Default number of rows of a block of ``Rows``."""
 
+SAMPLED_ROWS = 4096
+"""Minimum number of rows drawn from a large table to compute grids and robust scales; at most twice that number."""
+
 
 def take_rows(X: Any, rows: IndexArray | slice) -> Any:
     """Return some rows of an array, a sparse matrix, a data frame or a list; a slice is a view if possible."""
