@@ -9,7 +9,7 @@ until they are negligible.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive
 from bdkn.predictive.joined import JoinedPredictive
-from bdkn.predictive.location_scale import StudentT
+from bdkn.predictive.location_scale import StudentT, standard_t_logpdf
 from bdkn.predictive.transformed import Transformed, row_quantiles
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -165,20 +165,17 @@ class _Terms:
             return cls(n, *fields, lambda z, row: row_quantiles(dist[row], ndtr(z)), ends_by_level=True)
         weight, df, loc, scale = map(np.ravel, parts)
         row = np.repeat(np.arange(n), parts[2].shape[1])
-        if transformed is None:
-            bounds = np.broadcast_to([-np.inf, np.inf], (len(row), 2))
-            return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: z)._counting()
-        loc, weight = loc + transformed._moved[row], weight / np.ptp(transformed._limits, axis=1)[row]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bounds = np.arcsinh((transformed._ends - loc[:, None]) / scale[:, None])
-        return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: transformed._target(z))._counting()
-
-    def _counting(self) -> _Terms:
-        """Return the terms with probability between their bounds."""
-        reach = self._reach()
-        kept = (self.weight > 0.0) & (self.bounds[:, 0] < reach) & (self.bounds[:, 1] > -reach)
-        parts = {name: getattr(self, name)[kept] for name in ("row", "weight", "df", "loc", "scale", "bounds")}
-        return replace(self, **parts)
+        bounds = np.broadcast_to([-np.inf, np.inf], (len(row), 2))
+        if transformed is not None:
+            loc, weight = loc + transformed._moved[row], weight / np.ptp(transformed._limits, axis=1)[row]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                bounds = np.arcsinh((transformed._ends - loc[:, None]) / scale[:, None])
+        terms = cls(
+            n, row, weight, df, loc, scale, bounds, lambda z, _: z if transformed is None else transformed._target(z)
+        )
+        reach = terms._reach()  # terms without probability between their bounds do not count
+        kept = (weight > 0.0) & (bounds[:, 0] < reach) & (bounds[:, 1] > -reach)
+        return cls(n, row[kept], weight[kept], df[kept], loc[kept], scale[kept], bounds[kept], terms.target)
 
     def _reach(self) -> FloatArray:
         """Return the largest |s| (T,) of the first pieces."""
@@ -203,8 +200,7 @@ class _Terms:
     def at(self, term: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the targets at s (m, k) and the weighted densities by s, of one term for each row of s."""
         u = np.sinh(s)
-        standard = StudentT(self.df[term], np.zeros(len(term)), 1.0)
-        density = self.weight[term, None] * np.exp(standard._standard_logpdf(u)) * np.cosh(s)
+        density = self.weight[term, None] * np.exp(standard_t_logpdf(u, self.df[term, None])) * np.cosh(s)
         return self.target(self.loc[term, None] + self.scale[term, None] * u, self.row[term]), density
 
     def rounding(self) -> FloatArray:
@@ -262,18 +258,24 @@ class _Integral:
         term = np.repeat(np.arange(len(edges)), _PANELS)
         pieces = _Pieces(term, edges[:, :-1].ravel(), edges[:, 1:].ravel())
         found = self._measure(pieces)
-        self._count(pieces, found)
-        ends = found.ends.reshape(len(edges), _PANELS, 2)
-        waiting = [(pieces, found), *self._beyond(0, edges[:, 0], ends[:, 0, 0])]
-        waiting += self._beyond(1, edges[:, -1], ends[:, -1, 1])
-        self._halve([piece for pair in waiting for piece in self._open(*pair)])
-        self._refuse(self.missing > 10.0 * self.tolerance * self.size)
-        if self.terms.ends_by_level:
-            self._check_ends()
-        return self.total
-
-    def _count(self, pieces: _Pieces, found: _Measured) -> None:
         self.unit += np.bincount(self.terms.row[pieces.term], weights=found.size, minlength=self.terms.n)
+        ends = found.ends.reshape(len(edges), _PANELS, 2)
+        measured = [(pieces, found), *self._beyond(0, edges[:, 0], ends[:, 0, 0])]
+        measured += self._beyond(1, edges[:, -1], ends[:, -1, 1])
+        waiting = [piece for pair in measured for piece in self._open(*pair)]
+        n_pieces = np.zeros(self.terms.n, dtype=np.int64)
+        while waiting:  # pieces are halved until their errors are small, the latest first: few are in memory at a time
+            halves = waiting.pop().halves()
+            n_pieces += np.bincount(self.terms.row[halves.term], minlength=self.terms.n)
+            self._refuse(n_pieces > _MOST_PIECES)
+            waiting += self._open(halves, self._measure(halves))
+        self._refuse(self.missing > 10.0 * self.tolerance * self.size)
+        if self.terms.ends_by_level:  # beyond the last levels of unknown tails, the function must be negligible
+            term = np.arange(len(self.terms.row))
+            y, _ = self.terms.at(term, self.terms.bounds)
+            beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)
+            self._refuse(beyond > 10.0 * self.tolerance * self.size)
+        return self.total
 
     def _beyond(self, side: int, edge: FloatArray, last: FloatArray) -> list[tuple[_Pieces, _Measured]]:
         """Return pieces beyond the ends ``edge`` (T,) of terms on a side (0: the lower one), up to negligible ones.
@@ -291,20 +293,11 @@ class _Integral:
             term, edge, end = term[counts], edge[counts], end[counts]
             pieces = _Pieces(term, np.minimum(edge, end), np.maximum(edge, end))
             found = self._measure(pieces, is_beyond=True)
-            self._count(pieces, found)
+            self.unit += np.bincount(self.terms.row[pieces.term], weights=found.size, minlength=self.terms.n)
             added.append((pieces, found))
             edge, last, width = end, found.ends[:, side], _WIDENING * width
         self._refuse_terms(term)
         return added
-
-    def _halve(self, waiting: list[_Pieces]) -> None:
-        """Halve pieces until their errors are small, the latest first, so that few are in memory at a time."""
-        n_pieces = np.zeros(self.terms.n, dtype=np.int64)
-        while waiting:
-            halves = waiting.pop().halves()
-            n_pieces += np.bincount(self.terms.row[halves.term], minlength=self.terms.n)
-            self._refuse(n_pieces > _MOST_PIECES)
-            waiting += self._open(halves, self._measure(halves))
 
     def _open(self, pieces: _Pieces, found: _Measured) -> list[_Pieces]:
         """Return the pieces that are to be halved, a limited number together, and add the others to the sums."""
@@ -320,19 +313,18 @@ class _Integral:
 
     def _measure(self, pieces: _Pieces, *, is_beyond: bool = False) -> _Measured:
         """Return the integrals over pieces, a limited number of them at a time."""
-        starts = range(0, len(pieces), _PIECES_AT_ONCE)
-        parts = [self._measured(pieces[start : start + _PIECES_AT_ONCE], is_beyond) for start in starts]
+        parts = []
+        for start in range(0, len(pieces), _PIECES_AT_ONCE):
+            some = pieces[start : start + _PIECES_AT_ONCE]
+            half = (some.high - some.low)[:, None] / 2.0
+            y, density = self.terms.at(some.term, (some.low + some.high)[:, None] / 2.0 + half * _CLOSED)
+            f = self._values(some.term, y, is_beyond) * density
+            ends, inner = f[:, [0, -1]], half * f[:, 1:-1]
+            # A jump beyond the outermost node is seen by neither rule: the polynomial misses the value at the end.
+            missed = np.abs(inner @ np.stack([_AT_END[::-1], _AT_END], axis=1) - half * ends).sum(axis=1)
+            error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
+            parts.append((inner @ KRONROD, error, np.abs(inner) @ KRONROD, ends))
         return _Measured(*map(np.concatenate, zip(*parts, strict=True)))
-
-    def _measured(self, pieces: _Pieces, is_beyond: bool) -> _Measured:
-        half = (pieces.high - pieces.low)[:, None] / 2.0
-        y, density = self.terms.at(pieces.term, (pieces.low + pieces.high)[:, None] / 2.0 + half * _CLOSED)
-        f = self._values(pieces.term, y, is_beyond) * density
-        ends, inner = f[:, [0, -1]], half * f[:, 1:-1]
-        # A jump beyond the outermost node is seen by neither rule: there the polynomial misses the value at the end.
-        missed = np.abs(inner @ np.stack([_AT_END[::-1], _AT_END], axis=1) - half * ends).sum(axis=1)
-        error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
-        return _Measured(inner @ KRONROD, error, np.abs(inner) @ KRONROD, ends)
 
     def _values(self, term: IndexArray, y: FloatArray, is_beyond: bool) -> FloatArray:
         with np.errstate(all="ignore"):  # numbers that are not finite raise an error below
@@ -345,13 +337,6 @@ class _Integral:
                 f"the function must be finite for every target; got {f[wrong][0]} at {y[wrong][0]:g}"
             )
         return f
-
-    def _check_ends(self) -> None:
-        """Raise if the function beyond the last levels of distributions of unknown tails is not negligible."""
-        term = np.arange(len(self.terms.row))
-        y, _ = self.terms.at(term, self.terms.bounds)
-        beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)
-        self._refuse(beyond > 10.0 * self.tolerance * self.size)
 
     def _refuse_terms(self, term: IndexArray) -> None:
         self._refuse(np.isin(np.arange(self.terms.n), self.terms.row[term]))
