@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.rows import BLOCK_ROWS, SAMPLED_ROWS, Rows, RowSource
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, warn_user
-from bdkn.predictive import Predictive, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.storage.fields import Positive, flags, floats, must, stored
 from bdkn.typing import BoolArray, Float32Array, FloatArray
@@ -292,10 +291,6 @@ class TargetScaler:
         """Return the targets of numbers in scaled units."""
         # Rounding may move the inverse of a transformed target on a bound beyond the bound.
         return np.clip(self.link.inverse(self.mean + self.scale * scaled), *self.link.support)
-
-    def restore(self, linked: Predictive) -> Predictive:
-        """Return the distribution of y, given the distribution of g(y)."""
-        return linked if self.is_linear else Transformed(linked, self.link)
 
     def log_derivative(self, scaled: FloatArray) -> FloatArray:
         """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""

@@ -23,6 +23,7 @@ from bdkn.networks.gpu import predict_on
 from bdkn.networks.job import prediction_device
 from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian
+from bdkn.predictive.transformed import restore
 from bdkn.stages import stage
 from bdkn.storage.fields import Part, Text, floats, integers, must, sizes, stored
 from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
@@ -48,7 +49,7 @@ class NetworkMember:
         targets = self.ensemble.targets
         if not targets.is_linear:
             loc, scale = targets.mean + targets.scale * means[:, 0], targets.scale * np.sqrt(variances[:, 0])
-            dist = targets.restore(Gaussian(loc, scale))
+            dist = restore(Gaussian(loc, scale), targets.link)
             return dist.mean(), dist.var()
         with np.errstate(over="ignore", under="ignore"):
             return targets.mean + targets.scale * means[:, 0], np.square(targets.scale * np.sqrt(variances[:, 0]))
