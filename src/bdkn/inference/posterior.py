@@ -146,7 +146,7 @@ class Prior:
 
     @property
     def is_proper(self) -> bool:
-        """Whether the prior integrates to one: a0 > 0, b0 and the precision positive definite."""
+        """True if the prior integrates to one: a0 > 0, b0 and the precision positive definite."""
         return self.a0 > 0 and log_determinant(self.b0) > -math.inf and self.is_definite
 
 
