@@ -19,7 +19,7 @@ from bdkn.data.rows import Rows, RowSelection
 from bdkn.errors import InvalidParameterError, check_choice, check_number, require
 from bdkn.networks.mlp import Predictor, Trained
 from bdkn.networks.objective import Objective, SquaredError, get_objective
-from bdkn.networks.spec import NetworkSpec
+from bdkn.networks.spec import NetworkSpec, PiecewiseLinear
 from bdkn.typing import Array, BoolArray, Float32Array
 
 if TYPE_CHECKING:
@@ -158,6 +158,11 @@ class Task:
     jobs: Sequence[Job]
     n_rows: int
     rows: Callable[[], Rows]
+
+
+def encoded_rows(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
+    """Return rows with the inputs that networks with an encoding (None: without one) are trained on."""
+    return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
 
 
 def train_tasks(

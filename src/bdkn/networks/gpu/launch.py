@@ -17,7 +17,7 @@ from bdkn.kernels.dense import shuffle
 from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
 from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
 from bdkn.networks.job import EpochReport, Hook, Job, JobRows, RowNumbers, TrainingTable, adam_factors
-from bdkn.networks.mlp import Predictor, Trained, unpacked
+from bdkn.networks.mlp import Predictor, Trained, stacked
 from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, Packing
 from bdkn.threads import run_on_threads
@@ -392,7 +392,9 @@ class Launch:
         return self._get("state", np.int32, len(self.entries), 3)
 
     def _networks(self, flat: Float32Array) -> Predictor:
-        return unpacked(self.packings, [flat[start:stop] for start, stop in itertools.pairwise(self.starts)])
+        pairs = zip(self.packings, itertools.pairwise(self.starts), strict=True)
+        layers = [packing.unpack(flat[start:stop]) for packing, (start, stop) in pairs]
+        return stacked([job.spec for job in self.jobs], layers)
 
     def _report(self, first: int, until: int, watch: Float32Array | None, on_epoch: Hook) -> None:
         n, state = len(self.entries), self._states()
