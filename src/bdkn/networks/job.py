@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
 
-    from bdkn.networks.gpu.cuda import Device
+    from bdkn.networks.gpu.cuda import Cuda
 
 SCHEDULES = ("constant", "cosine")
 
@@ -272,7 +272,7 @@ def threads(n_jobs: int | None) -> int:
     return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
 
 
-def prediction_device(engine: object) -> Device | None:
+def prediction_device(engine: object) -> Cuda | None:
     """Return the device on which models with this engine predict many rows; None: the CPU."""
     if engine == "auto":
         from bdkn.networks.gpu import cuda
@@ -280,7 +280,7 @@ def prediction_device(engine: object) -> Device | None:
         return cuda.known_cuda()  # predictions alone are not worth the initialization of a GPU
     if isinstance(engine, str):
         engine = get_engine(engine) if engine == "gpu" else None
-    device: Device | None = engine.prediction_device() if hasattr(engine, "prediction_device") else None
+    device: Cuda | None = engine.prediction_device() if hasattr(engine, "prediction_device") else None
     return device
 
 
