@@ -54,7 +54,7 @@ def with_shape(
     """Return a model that was fitted to these rows with the Student-t alone, with the shape of predictions learned."""
     mixed = copy.copy(alone).set_params(density="auto")
     data = TrainingData.read(alone, X, y, former=alone.model_.reader)
-    table = data.encoded()[1].X
+    table = data.encoded.X
     mixed.model_ = alone.model_.with_training_rows(table, None, data.sets, density=True, n_jobs=alone.n_jobs)
     return mixed
 

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import re
+import types
 
 import pytest
 
@@ -86,6 +87,14 @@ def test_methods_have_parameters_and_returns(method):
         assert "\nReturns\n-------\n" in text
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("bdkn.predictive.")])
+def test_methods_of_distributions_and_links_have_docstrings_if_only_inherited_ones(name):
+    owner = resolve(name)
+    for method, value in inspect.getmembers_static(owner) if inspect.isclass(owner) else ():
+        if not method.startswith("_") and isinstance(value, types.FunctionType | property):
+            assert inspect.getdoc(getattr(owner, method)), method
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_first_line_is_a_sentence(name):
     first, *rest = (inspect.getdoc(resolve(name)) or "").splitlines()
@@ -93,9 +102,13 @@ def test_first_line_is_a_sentence(name):
     assert not rest or rest[0] == ""
 
 
-# Examples of the regressors and of load run in test_docstrings.py, those of their methods, too.
+# Examples of the regressors and of load run in test_docstrings.py, those of their methods, too. Several names of one
+# thing have one example.
+EXAMPLES = {resolve(name): name for name in NAMES if name.removeprefix("bdkn.") not in (*REGRESSORS, "load")}
+
+
 @pytest.mark.no_cover
-@pytest.mark.parametrize("name", [name for name in NAMES if name.removeprefix("bdkn.") not in (*REGRESSORS, "load")])
+@pytest.mark.parametrize("name", EXAMPLES.values())
 def test_examples_run(name):
     if name in EXTRAS:
         pytest.importorskip(EXTRAS[name])

@@ -19,7 +19,11 @@ class RuntimeDocstrings(griffe.Extension):
     """Replaces docstrings that have shared parts, written as ``<name>``, by those of the imported classes."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Replace shared parts of the docstring of ``obj``, and braces around choices."""
+        """Replace shared parts of the docstring of ``obj``, and braces around choices; give methods inherited ones."""
+        if obj.docstring is None and obj.parent is not None and obj.parent.is_class and not obj.name.startswith("_"):
+            owner = _runtime(obj.module.path, obj.parent.path)
+            if inspect.isfunction(vars(owner).get(obj.name)) or isinstance(vars(owner).get(obj.name), property):
+                obj.docstring = griffe.Docstring(inspect.getdoc(getattr(owner, obj.name)) or "", parent=obj)
         if obj.docstring is None:
             return
         text = inspect.cleandoc(obj.docstring.value)

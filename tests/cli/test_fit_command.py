@@ -106,6 +106,7 @@ def test_a_deep_ensemble_is_judged_by_a_fifth_of_the_rows(home, run, tmp_path):
     assert type(bdkn.load(tmp_path / "m.bdkn")).__name__ == "DeepEnsembleRegressor"
 
 
+@pytest.mark.no_cover
 def test_a_stack_is_judged_by_its_held_out_rows(home, run, tmp_path, monkeypatch):
     """It is fitted with the same options as networks, and its page explains why it has no what-if."""
     from sklearn.linear_model import Ridge

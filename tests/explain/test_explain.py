@@ -139,6 +139,7 @@ class TestSums:
         parts = explanation.values[:, :, 2:].sum(axis=2)
         np.testing.assert_allclose(parts, explanation.of("variance"), rtol=1e-7, atol=1e-9)
 
+    @pytest.mark.no_cover
     def test_all_rows_and_parts(self, networks, data):
         explanation = networks.explain(data[0], max_rows=25)
         assert explanation.values.shape == (25, 4, len(explanation.parts))
@@ -154,6 +155,7 @@ class TestSums:
 
 
 class TestCalls:
+    @pytest.mark.no_cover
     def test_the_same_seed_gives_the_same_values(self, networks, data):
         first, again = (networks.explain(data[0], max_rows=5) for _ in range(2))
         np.testing.assert_array_equal(first.values, again.values)
@@ -174,6 +176,7 @@ class TestCalls:
         assert set(table) == {"column", *explanation.parts, *(f"{part}_error" for part in explanation.parts)}
         assert row["mean"].sum() + explanation.base[0] == pytest.approx(explanation.prediction[3, 0])
 
+    @pytest.mark.no_cover
     def test_frames(self, data):
         pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
         frame = pandas.DataFrame(data[0], columns=list("abcd"))

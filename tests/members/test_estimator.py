@@ -14,9 +14,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn.ensemble.estimators import EstimatorMember, is_fixed, predict_mean_std
+from bdkn.ensemble.estimators import EstimatorMember, predict_mean_std
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators.members import check_model
+from bdkn.estimators.members import check_model, is_refitted
 
 rng = np.random.default_rng(0)
 X = rng.normal(3, 2, (40, 2))
@@ -95,9 +95,9 @@ def test_an_average_over_folds():
 
 
 def test_which_models_can_be_refitted():
-    assert not is_fixed(LinearRegression())
-    assert not is_fixed(make_pipeline(StandardScaler(), LinearRegression()))
-    assert is_fixed(np.sin)
+    assert is_refitted(LinearRegression())
+    assert is_refitted(make_pipeline(StandardScaler(), LinearRegression()))
+    assert not is_refitted(np.sin)
 
 
 @pytest.mark.parametrize("shape", [(40, 2), (39,), (), (1, 40)])

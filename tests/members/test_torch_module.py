@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bdkn.ensemble.estimators import is_fixed, predict_mean_std
-from bdkn.estimators.members import check_model
+from bdkn.ensemble.estimators import predict_mean_std
+from bdkn.estimators.members import check_model, is_refitted
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -46,5 +46,5 @@ def test_a_torch_module_keeps_its_precision_and_may_give_standard_deviations():
 
 
 def test_a_torch_module_is_a_member_as_it_is():
-    assert is_fixed(nn.Linear(2, 1))
+    assert not is_refitted(nn.Linear(2, 1))
     check_model(nn.Linear(2, 1), "a")

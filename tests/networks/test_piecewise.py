@@ -127,6 +127,7 @@ def test_mixed_networks_take_an_encoding() -> None:
 FAST = {"n_members": 4, "epochs": 3, "cv": 2, "random_state": 0, "hidden_layer_sizes": 4}
 
 
+@pytest.mark.no_cover
 def test_members_take_bins_in_turn() -> None:
     """With two activations, members 1 and 2 have no bins, members 3 and 4 have bins; all engines agree."""
     X = table(120).astype(float)

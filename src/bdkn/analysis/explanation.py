@@ -246,7 +246,7 @@ def explain(
     variance: bool,
     random_state: Seed,
 ) -> Explanation:
-    """Return the Shapley values of the predictions of rows; see ``ProbabilisticRegressor.explain``."""
+    """Return the Shapley values of the predictions of a fitted model; see ``ProbabilisticRegressor.explain``."""
     generator = np.random.default_rng(seed_sequence(random_state))
     table = dense(X)
     others = table if background is None else dense(background, "background")
@@ -264,13 +264,18 @@ def explain(
     source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MOST_BACKGROUND), generator))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDataWarning)  # mixed rows may be far from all training rows
-        chosen = _evenly(model._centres(model._rows(source)), min(n_samples, source.shape[0]), generator)
+        read = model.reader.read(source)
+        centers = model.centers(read) if hasattr(model, "centers") else model.predict(read).dist.mean()
+        chosen = _evenly(centers, min(n_samples, source.shape[0]), generator)
         mixed, names = mixed_rows(model, take_rows(table, rows), take_rows(source, chosen))
         parts: list[str] = []
 
         def predict(table: Any) -> FloatArray:
-            checked = table if mixed.owner is not None else model._rows(table)
-            found = model._mean_and_variances(checked) if variance else {"mean": model._predictive(checked).mean()}
+            prediction = model.predict(table if mixed.owner is not None else model.reader.read(table))
+            found = {"mean": prediction.dist.mean()}
+            if variance:
+                shares = prediction.variances()
+                found |= {"variance": np.asarray(sum(shares.values())), **shares}
             parts[:] = found
             return np.stack(list(found.values()), axis=1)
 
@@ -290,9 +295,9 @@ def some_rows(n: int, most: int | None, generator: np.random.Generator) -> Index
 
 def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, ...]]:
     """Return the rows of two tables, as the model receives them after checks where it can, and names of the columns."""
-    names = tuple(map(str, getattr(model, "feature_names_in_", column_names(X))))
-    first, second = model._rows(X), model._rows(source)
-    encoder = model.model_.reader.encoder
+    reader = model.reader
+    names = tuple(map(str, column_names(X) if reader.names is None else reader.names))
+    first, second, encoder = reader.read(X), reader.read(source), reader.encoder
     groups = [[j] for j in range(len(names))] if encoder is None else getattr(encoder, "column_groups", None)
     if isinstance(first, np.ndarray) and groups is not None and first.shape[1] == sum(map(len, groups)):
         owner = np.empty(first.shape[1], dtype=np.intp)

@@ -94,20 +94,20 @@ def partial_dependence(
     check_number("coverage", coverage, low=0.0, high=1.0, strict=True)
     coverage = float(coverage)
     table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))
-    j, n = column_number(table, column, getattr(model, "feature_names_in_", None)), table.shape[0]
+    j, n = column_number(table, column, model.reader.names), table.shape[0]
     values = _grid_of(model, table, j) if grid is None else _checked_grid(grid)
     rows = take_rows(table, some_rows(n, max_rows, generator))
     mixed, names = mixed_rows(model, rows, with_column(table, j, values))
-    place = names.index(str(column_names(table)[j])) if hasattr(model, "feature_names_in_") else j
+    place = names.index(str(column_names(table)[j])) if model.reader.names is not None else j
     m, size = len(values), rows.shape[0]
     numbers = np.tile(np.arange(size)[:, None], (m, mixed.n_columns))
     numbers[:, place] = size + np.repeat(np.arange(m), size)
     new = mixed.take(numbers)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDataWarning)
-        checked = new if mixed.owner is not None else model._rows(new)
-        mean = model._predictive(checked).mean().reshape(m, size).mean(axis=1)
-        outcome = model._outcome_of(checked)
+        prediction = model.predict(new if mixed.owner is not None else model.reader.read(new))
+        mean = prediction.dist.mean().reshape(m, size).mean(axis=1)
+        outcome = Outcome(*prediction.point_masses())
     levels = [(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0]
     ends = [outcome.quantiles(np.full(m * size, level)).reshape(m, size) for level in levels]
     pooled = [_pooled_quantile(outcome, level, end) for level, end in zip(levels, ends, strict=True)]
@@ -131,7 +131,7 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
 
 def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
     """Return the values at which predictions are averaged; of numbers and dates in text, those at some quantiles."""
-    name, encoder = column_names(table)[j], model.model_.reader.encoder
+    name, encoder = column_names(table)[j], model.reader.encoder
     column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
     numbers = None if encoder is None else encoder.numbers(table, name)
     if numbers is None:

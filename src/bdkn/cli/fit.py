@@ -244,6 +244,6 @@ def fit(
             screen.note(f"column {row['name']!r} is not used: {row['why']}")
     record_making(model, data=data.name, target=target, rows=len(rows), estimate=asdict(estimate))
     model.save(out)
-    screen.say(*estimate.sentences(target), f"Model: {out}")
+    screen.write(*estimate.sentences(target), f"Model: {out}")
     inputs = list(rows.X.columns)
     screen.finish({"model": str(out), "target": target, "inputs": inputs, "estimate": asdict(estimate)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,13 +52,21 @@ class Folds:
     def cross(cls, n: int, folds: int, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
         """Return random folds of nearly equal size, each row in one of them; not more folds than rows.
 
-        Rows with the same number in ``sets`` are in the same fold.
+        Rows with the same number in ``sets`` are in the same fold: sets are dealt out from the largest to the smallest,
+        forwards and backwards.
         """
         _check_rows(n)
-        if sets is not None:
-            fold_of = _deal_sets(sets, folds, generator)
-            return cls(n, tuple(np.flatnonzero(fold_of == k) for k in range(fold_of.max() + 1)))
-        return cls(n, tuple(_sorted(part, n) for part in np.array_split(generator.permutation(n), min(folds, n))))
+        if sets is None:
+            return cls(n, tuple(_sorted(part, n) for part in np.array_split(generator.permutation(n), min(folds, n))))
+        sizes = np.bincount(sets)
+        order = generator.permutation(len(sizes))
+        order = order[np.argsort(-sizes[order], kind="stable")]
+        count = min(folds, len(sizes))
+        turn, place = np.divmod(np.arange(len(sizes)), count)
+        fold = np.empty(len(sizes), dtype=np.intp)
+        fold[order] = np.where(turn % 2, count - 1 - place, place)
+        fold_of = fold[sets]
+        return cls(n, tuple(np.flatnonzero(fold_of == k) for k in range(fold_of.max() + 1)))
 
     @classmethod
     def single(cls, n: int, fraction: float, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
@@ -66,24 +75,41 @@ class Folds:
         Rows with the same number in ``sets`` are held out together.
         """
         _check_rows(n)
-        if sets is not None:
-            return cls(n, (_draw_sets(sets, fraction, generator),))
-        held = min(max(1, round(n * fraction)), n - 1)
-        return cls(n, (_sorted(generator.permutation(n)[:held], n),))
+        if sets is None:
+            held = min(max(1, round(n * fraction)), n - 1)
+            return cls(n, (_sorted(generator.permutation(n)[:held], n),))
+        sizes = np.bincount(sets)
+        order = generator.permutation(len(sizes))
+        before = np.cumsum(sizes[order]) - sizes[order] / 2
+        held = min(max(1, int((before < fraction * n).sum())), len(sizes) - 1)
+        return cls(n, (np.flatnonzero(np.isin(sets, order[:held])),))
 
     @classmethod
     def of(cls, n: int, splits: Iterable[object]) -> Self:
         """Return the folds of a cross-validation, given as pairs of training rows and held-out rows."""
-        pairs = [_row_numbers(n, split) for split in splits]
-        if not any(len(part) for _, part in pairs):
+        kept, left_out = [], []
+        for split in splits:
+            parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
+            parts = [part if part.size else np.arange(0) for part in parts]
+            if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
+                raise InvalidParameterError(
+                    "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and those to "
+                    "leave out; got something else in place of a pair"
+                )
+            if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
+                raise InvalidParameterError(
+                    f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X"
+                )
+            kept.append(parts[0].astype(np.intp))
+            left_out.append(np.sort(parts[1].astype(np.intp)))
+        if not any(map(len, left_out)):
             raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
-        kept, left_out = zip(*pairs, strict=True)
         if np.bincount(np.concatenate(left_out)).max() > 1:
             raise InvalidParameterError(
                 "cv must leave no row out twice, as every row is predicted once; its parts overlap: try KFold in place "
                 "of repeated or random splits"
             )
-        return cls(n, left_out, kept)
+        return cls(n, tuple(left_out), tuple(kept))
 
     @classmethod
     def everything(cls, n: int) -> Self:
@@ -163,41 +189,6 @@ class OwnFolds:
         return np.arange(self.n)
 
 
-def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
-    """Return the training rows and the sorted held-out rows of a split; raise if it is not such a pair."""
-    parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
-    parts = [part if part.size else np.arange(0) for part in parts]
-    if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
-        raise InvalidParameterError(
-            "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and those to leave "
-            "out; got something else in place of a pair"
-        )
-    if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
-        raise InvalidParameterError(f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X")
-    return parts[0].astype(np.intp), np.sort(parts[1].astype(np.intp))
-
-
-def _deal_sets(sets: IndexArray, folds: int, generator: np.random.Generator) -> IndexArray:
-    """Return the fold of each row; sets are dealt out from the largest to the smallest, forwards and backwards."""
-    sizes = np.bincount(sets)
-    order = generator.permutation(len(sizes))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    count = min(folds, len(sizes))
-    turn, place = np.divmod(np.arange(len(sizes)), count)
-    fold = np.empty(len(sizes), dtype=np.intp)
-    fold[order] = np.where(turn % 2, count - 1 - place, place)
-    return np.asarray(fold[sets])
-
-
-def _draw_sets(sets: IndexArray, fraction: float, generator: np.random.Generator) -> IndexArray:
-    """Return the rows of random sets that hold about a fraction of the rows: at least one set, and not all."""
-    sizes = np.bincount(sets)
-    order = generator.permutation(len(sizes))
-    before = np.cumsum(sizes[order]) - sizes[order] / 2
-    held = min(max(1, int((before < fraction * len(sets)).sum())), len(sizes) - 1)
-    return np.flatnonzero(np.isin(sets, order[:held]))
-
-
 def name_key(name: str) -> tuple[int]:
     """Return a spawn key for the random numbers of a member, which differs between names."""
     return (zlib.crc32(name.encode()),)
@@ -268,6 +259,21 @@ class Splitting:
             splits = cv.split(self.rows.X, self.rows.y, **groups)
         return Folds.of(len(self.rows), splits).only(self.used)
 
+    def digest(self, cv: Any = None) -> str:
+        """Return a hash of the groups and of ``cv``; empty without groups if ``cv`` is None or a number."""
+        if self.groups is None and (cv is None or is_fold_count(cv)):
+            return ""
+        seen = hashlib.sha256()
+        if self.groups is not None:
+            seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
+        if isinstance(cv, Iterable) and not isinstance(cv, str):
+            for split in cv:
+                parts = split if isinstance(split, Iterable) else [split]  # others are refused later
+                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
+        else:
+            seen.update(repr(cv).encode())
+        return seen.hexdigest()
+
     def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
         """Return folds: ``cv`` random ones, or those of a splitter, at random if its ``random_state`` is None."""
         if is_fold_count(cv):
@@ -336,7 +342,16 @@ class FoldPlan:
             if hold_out:
                 by_number = MemberFolds(1, fold_seeds * H, float(fraction))
             else:
-                by_number = MemberFolds(_number_of_folds(params.cv), fold_seeds)
+                cv = params.cv
+                if isinstance(cv, RowNumberFolds):
+                    cv = cv.n_folds
+                elif cv is not None and not is_fold_count(cv):
+                    raise InvalidParameterError(
+                        "the folds of rows in blocks are functions of their numbers, or of their groups; got "
+                        f"cv={cv!r}: leave cv out, or give the number of folds, and name a column of groups if rows "
+                        "belong together"
+                    )
+                by_number = MemberFolds(N_FOLDS if cv is None else int(cv), fold_seeds)
             fold_of: NDArray[np.signedinteger] = by_number.of(units)
             K, held_out = by_number.n_folds, np.flatnonzero(fold_of[:, 0] >= 0)
             rows = [RowsWithout(n, np.flatnonzero(fold_of[:, h] == k)) for k, h in np.ndindex(K, H)]
@@ -396,21 +411,6 @@ class FoldPlan:
         left_out = fold_of[:, 0] >= 0
         held_out = None if left_out.all() else np.flatnonzero(left_out)
         return FoldPlan(names, [], [], [], [], fold_of, held_out, self.refit, self.by_number)
-
-
-def _number_of_folds(cv: Any) -> int:
-    """Return the number of folds of rows in blocks; raise if ``cv`` requires other folds than those of row numbers."""
-    if cv is None:
-        return N_FOLDS
-    if isinstance(cv, RowNumberFolds):
-        return cv.n_folds
-    if not is_fold_count(cv):
-        raise InvalidParameterError(
-            f"the folds of rows in blocks are functions of their numbers, or of their groups; got cv={cv!r}: leave cv "
-            "out, or give the number of folds, and name a column of groups if rows belong together"
-        )
-    check_number("cv", cv, low=2, whole=True)
-    return int(cv)
 
 
 @dataclass

@@ -5,7 +5,6 @@ Later tables are read as the training table was.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from bdkn.arrays import check_readable, read_numbers
 from bdkn.data.dask_rows import DaskRows
 from bdkn.data.encoder import TableEncoder, warn_of_target_copies
-from bdkn.data.folds import Splitting, is_fold_count
+from bdkn.data.folds import Splitting
 from bdkn.data.parquet import ParquetRows
 from bdkn.data.reading import column_names, is_frame
 from bdkn.data.repeated_rows import find_repeated_rows
@@ -41,12 +40,13 @@ DTYPES = (np.float64, np.float32)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingData(Splitting):
-    """Checked rows of a fit, and their division into sets that belong together; a data frame is there as codes.
+    """Checked rows of a fit: all of them, with a data frame as codes, and those that are used as inputs, ``encoded``.
 
     ``sample`` is that of rows in blocks, None for rows in memory; ``is_new`` is False for the rows of a former fit.
     """
 
     reader: TableReader
+    encoded: Rows
     is_new: bool = True
     sample: Sample | None = None
 
@@ -63,11 +63,13 @@ class TrainingData(Splitting):
         sample: Sample | None = None,
         as_given: bool = False,
         allow_nan: bool = False,
+        by_cv: bool = True,
     ) -> TrainingData:
         """Return the checked rows of a fit with these parameters; ``former`` read the same rows in an earlier fit.
 
         Rows that are counted zero times are not used. Rows that repeat another are used once, unless the user specifies
         which rows belong together, by groups or by row numbers as ``cv``, or they are a ``sample`` of rows in blocks.
+        Without ``by_cv`` it remains to divide the data ``by_folds``, and to use what is ``learned``.
         """
         if former is None:
             owner = type(params).__name__
@@ -76,65 +78,50 @@ class TrainingData(Splitting):
         else:
             reader, rows = former.checked(X, y, sample_weight, is_new=False)
         used = np.arange(len(rows.y)) if rows.counts is None else np.flatnonzero(rows.counts)
-        data = cls(rows, used, reader=reader, is_new=former is None, sample=sample)
+        encoded = rows if len(used) == len(rows.y) else rows[used]
+        sets, labels, design, cv = None, None, getattr(params, "design", "in-sample"), getattr(params, "cv", None)
+        by_row_numbers = design == "cross-fit" and isinstance(cv, Iterable) and not isinstance(cv, str)
         if sample is not None:
-            return data if sample.units is sample.numbers else replace(data, sets=_numbered(sample.units))
-        design = getattr(params, "design", "in-sample")
-        if groups is not None:
+            sets = None if sample.units is sample.numbers else _numbered(sample.units)
+        elif groups is not None:
             if design == "in-sample":
                 raise InvalidParameterError(
                     "groups divide rows into folds, of which design='in-sample' has none; got some"
                 )
             labels = _labels(groups, len(rows))
-            return replace(data, sets=_numbered(labels[used]), groups=labels)
-        by_row_numbers = design == "cross-fit" and isinstance(params.cv, Iterable) and not isinstance(params.cv, str)
-        if design == "in-sample" or by_row_numbers:
-            return data
+            sets = _numbered(labels[used])
+        elif design != "in-sample" and not by_row_numbers:
+            # One row of each set of copies is used, and rows with equal inputs are a set
+            found = find_repeated_rows(encoded.X, encoded.y)
+            if found is not None and found.copies.any():
+                if former is None:
+                    warn_user(
+                        f"{found.copies.sum()} of {len(used)} rows repeat another row, inputs and target, and count "
+                        "once; if they are observations of their own, pass groups=np.arange(len(y)); if rows belong "
+                        "together in another way, pass their groups",
+                        RepeatedRowsWarning,
+                    )
+                kept = np.flatnonzero(~found.copies)
+                used, encoded = used[kept], encoded[kept]
+                sets = None if found.sets is None else found.sets[kept]
+            elif found is not None:
+                sets = found.sets
+        data = cls(rows, used, sets, labels, reader=reader, encoded=encoded, is_new=former is None, sample=sample)
+        if by_cv and sample is None and design == "cross-fit" and cv is not None:
+            data = data.by_cv(cv)
+        return data.learned() if by_cv and reader.encoder is not None else data
 
-        # One row of each set of copies is used, and rows with equal inputs are a set
-        some = rows[used] if len(used) < len(rows.y) else rows
-        found = find_repeated_rows(some.X, some.y)
-        if found is None:
-            return data
-        if data.is_new and found.copies.any():
-            warn_user(
-                f"{found.copies.sum()} of {len(used)} rows repeat another row, inputs and target, and count once; "
-                "if they are observations of their own, pass groups=np.arange(len(y)); if rows belong together in "
-                "another way, pass their groups",
-                RepeatedRowsWarning,
-            )
-        sets = None if found.sets is None else found.sets[~found.copies]
-        return replace(data, used=used[~found.copies], sets=sets)
-
-    def digest(self, cv: Any = None) -> str:
-        """Return a hash of the groups and of ``cv``; empty without groups if ``cv`` is None or a number."""
-        if self.groups is None and (cv is None or is_fold_count(cv)):
-            return ""
-        seen = hashlib.sha256()
-        if self.groups is not None:
-            seen.update(_numbered(self.groups).astype(np.int64).tobytes())
-        if isinstance(cv, Iterable) and not isinstance(cv, str):
-            for split in cv:
-                parts = split if isinstance(split, Iterable) else [split]  # others are refused later
-                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
-        else:
-            seen.update(repr(cv).encode())
-        return seen.hexdigest()
-
-    def encoded(self) -> tuple[TableReader, Rows]:
-        """Return the reader with statistics of targets, and the rows that are used, as numbers.
-
-        Statistics for a row are those of rows of other sets.
-        """
-        rows = self.rows if len(self.used) == len(self.rows.y) else self.rows[self.used]
-        if self.reader.encoder is None:
-            return self.reader, rows
-        encoder, inputs = self.reader.encoder.learn(rows.X, rows.y, rows.counts, self.sets)
-        rows = replace(rows, X=inputs)
+    def learned(self) -> TrainingData:
+        """Return the data whose encoder has statistics of targets; those for a row are of rows of other sets."""
+        rows, encoder = self.encoded, self.reader.encoder
+        if encoder is None:
+            return self
+        encoder, inputs = encoder.learn(rows.X, rows.y, rows.counts, self.sets)
+        data = replace(self, encoded=replace(rows, X=inputs))
         if not self.is_new:
-            return self.reader, rows
+            return data
         warn_of_target_copies(encoder, inputs, rows.y)
-        return replace(self.reader, encoder=encoder), rows
+        return replace(data, reader=replace(self.reader, encoder=encoder))
 
 
 def _numbered(labels: NDArray[Any]) -> IndexArray:

@@ -22,7 +22,20 @@ from sklearn.utils import check_array
 from bdkn.blocks import LARGE_CELLS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.lazy import lazy
-from bdkn.storage.fields import Choice, Either, Named, NonNegative, Number, Part, flags, floats, integers, must, stored
+from bdkn.storage.fields import (
+    Choice,
+    Either,
+    Maybe,
+    Named,
+    NonNegative,
+    Number,
+    Part,
+    flags,
+    floats,
+    integers,
+    must,
+    stored,
+)
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, FloatArray
 
@@ -231,7 +244,13 @@ class Trees(CopiedModel):
         from bdkn.kernels.trees import add_leaf_values
 
         finite = ("allow-nan" if self.allow_nan else True) if self.single else not self.allow_nan
-        table = self._with_codes(self._read(X, finite=finite, single=self.single))
+        table = self._read(X, finite=finite, single=self.single)
+        if len(self.categorical):
+            table = table.copy()
+        for column, values in zip(self.categorical, self.categories, strict=True):  # unknown categories are missing
+            place = np.searchsorted(values, table[:, column])
+            is_known = np.append(values, np.nan)[place] == table[:, column]
+            table[:, column] = np.where(is_known, place, np.nan)
         total = np.full(len(table), self.base)
 
         def add(start: int) -> None:
@@ -240,17 +259,6 @@ class Trees(CopiedModel):
 
         run_on_threads(add, range(0, len(table), ROWS_PER_BLOCK))
         return total / len(self.roots) if self.average else total, None
-
-    def _with_codes(self, table: FloatArray) -> FloatArray:
-        """Return samples with codes in place of categories; unknown categories become missing."""
-        if not len(self.categorical):
-            return table
-        coded = table.copy()
-        for column, values in zip(self.categorical, self.categories, strict=True):
-            place = np.searchsorted(values, table[:, column])
-            is_known = np.append(values, np.nan)[place] == table[:, column]
-            coded[:, column] = np.where(is_known, place, np.nan)
-        return coded
 
 
 # Kernels
@@ -298,9 +306,10 @@ class Kernel:
     def check(self) -> None:
         """Raise unless there are values of all parameters; only the order of a Matérn covariance may be infinite."""
         n, names = len(self.values), self.names
-        must(n == len(names) or (n > len(names) and self.has_length_scale), f"must have {len(names)} values; got {n}")
+        has_scale = "length_scale" in names
+        must(n == len(names) or (n > len(names) and has_scale), f"must have {len(names)} values; got {n}")
         must(np.isfinite(self.values[self.name == "Matern" :]).all(), "values must be finite")
-        must(not self.has_length_scale or (self.values > 0.0).all(), "values must be above zero")
+        must(not has_scale or (self.values > 0.0).all(), "values must be above zero")
         must((self.values[: n - ("coef0" in names)] >= 0.0).all(), "values must not be below zero")
         must(len(self.parts) == len(KERNELS[self.name]) - len(names), "must have all parts")
         must(not any(part.name in _OF_SUPPORT_VECTORS for part in self.parts), "parts must be of Gaussian processes")
@@ -310,14 +319,9 @@ class Kernel:
         """Names of the parameters that are numbers."""
         return tuple(name for name in KERNELS[self.name] if name not in KERNEL_PARTS)
 
-    @property
-    def has_length_scale(self) -> bool:
-        """Whether the last parameter is a length scale."""
-        return "length_scale" in self.names
-
     def length_scales(self) -> set[int]:
         """Return the numbers of length scales of the covariance and its parts."""
-        own = {len(self.values) - len(self.names) + 1} if self.has_length_scale else set()
+        own = {len(self.values) - len(self.names) + 1} if "length_scale" in self.names else set()
         return own.union(*(part.length_scales() for part in self.parts))
 
     def make(self) -> Callable[..., FloatArray]:
@@ -483,50 +487,36 @@ Transform = Scale | Products
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Steps(CopiedModel):
-    """A model of transformed columns."""
+class Composed(CopiedModel):
+    """A model of transformed columns and, unless ``inverse`` is None, of a transformed target.
 
-    transforms: tuple[Transform, ...]
+    A function or a scaling transforms predictions of the target back; they have no standard deviations then.
+    """
+
     model: CopiedModel
+    transforms: tuple[Transform, ...] = ()
+    inverse: Annotated[str | Scale | None, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Maybe(Part(Scale)))] = None
 
     def check(self) -> None:
-        """Raise unless each step takes the columns of the step before."""
-        must(len(self.transforms) > 0, "transforms must not be empty")
+        """Raise unless each step takes the columns of the step before, and the target is one column."""
         taken = [*(part.columns[0] for part in self.transforms[1:]), self.model.n_features]
-        for transform, n_columns in zip(self.transforms, taken, strict=True):
+        for transform, n_columns in zip(self.transforms, taken, strict=bool(self.transforms)):
             must(n_columns in (None, transform.columns[1]), "each step must take the columns of the step before")
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.transforms[0].columns[0]
-
-    def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        table = self._read(X, finite=False)  # the model checks what it receives
-        for transform in self.transforms:
-            table = transform(table)
-        return self.model._compute(table, with_std)
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class TransformedTarget(CopiedModel):
-    """A model of a transformed target, whose predictions a function or a scaling transforms back."""
-
-    model: CopiedModel
-    inverse: Annotated[str | Scale, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Part(Scale))]
-
-    def check(self) -> None:
-        """Raise unless a scaling is one of a single column."""
-        must(isinstance(self.inverse, str) or self.inverse.columns == (1, 1), "the inverse must have one column")
+        is_single = not isinstance(self.inverse, Scale) or self.inverse.columns == (1, 1)
+        must(is_single, "the inverse must have one column")
 
     @property
     def n_features(self) -> int | None:
         """Number of columns."""
-        return self.model.n_features
+        return self.transforms[0].columns[0] if self.transforms else self.model.n_features
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        mean = self.model._compute(X, with_std=False)[0]
+        table = self._read(X, finite=False) if self.transforms else X  # the model checks what it receives
+        for transform in self.transforms:
+            table = transform(table)
+        mean, std = self.model._compute(table, with_std and self.inverse is None)
+        if self.inverse is None:
+            return mean, std
         if isinstance(self.inverse, str):
             return OUTPUT_FUNCTIONS[self.inverse](mean), None
         return self.inverse(mean[:, None])[:, 0], None
@@ -663,7 +653,7 @@ def make_estimators(model: CopiedModel, member_classes: Sequence[type]) -> Copie
     """Return a loaded model with the estimators of a user's own classes; raise if a class is missing."""
     if isinstance(model, UserModel):
         return model.made_by(member_classes)
-    if isinstance(model, Steps | TransformedTarget):
+    if isinstance(model, Composed):
         return replace(model, model=make_estimators(model.model, member_classes))
     if isinstance(model, Average):
         return replace(model, models=tuple(make_estimators(part, member_classes) for part in model.models))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -185,9 +184,7 @@ def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     """Return the means that a fitted model predicts and, if it has them, standard deviations."""
     try:
         with no_extrapolation_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked later
-            if isinstance(model, CopiedModel):
-                return model.predict_mean_std(X)
-            answer = _predict_function(model)(X)
+            answer = model.predict_mean_std(X) if isinstance(model, CopiedModel) else _predict(model, X)
     except Exception as error:
         error.add_note(f"raised by member {name!r}, predicting {X.shape[0]} rows")
         raise
@@ -196,46 +193,30 @@ def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     return _one_per_row(mean, n, name), None if std is None else _one_per_row(std, n, name)
 
 
-def is_fixed(model: Any) -> bool:
-    """Return whether a model can only be used as it is: a function, a PyTorch module, anything without ``fit``."""
-    return not (hasattr(model, "fit") and hasattr(model, "predict"))
-
-
-def _predict_function(model: Any) -> Callable[[Any], Any]:
-    if is_fixed(model) and _is_torch_module(model):
-        return partial(_forward, model)
+def _predict(model: Any, X: Any) -> Any:
+    """Return means, or means and standard deviations, of a model, a PyTorch module or a function."""
+    classes = [(cls.__module__, cls.__name__) for cls in type(model).__mro__]
+    if ("torch.nn.modules.module", "Module") in classes and not (hasattr(model, "fit") and hasattr(model, "predict")):
+        return _forward(model, X)
     if not hasattr(model, "predict"):
-        return partial(model)
+        return model(X)
     found = getattr(model, "best_estimator_", model)  # the signature of a search or pipeline does not show return_std
     last = found[-1] if hasattr(found, "steps") else found
-    if not _has_std(last):
-        return partial(model.predict)
-    if last is found or len(found) == 1:
-        return partial(_predict_std, last)
-    return lambda X: _predict_std(last, found[:-1].transform(X))
-
-
-def _predict_std(model: Any, X: Any) -> Any:
-    """Return means and standard deviations; a model that fails on a polars frame itself receives an array."""
     try:
-        return model.predict(X, return_std=True)
-    except Exception:
-        if not type(X).__module__.startswith("polars"):
+        has_std = "return_std" in inspect.signature(last.predict).parameters
+    except ValueError:  # compiled code may have no signature
+        has_std = False
+    if not has_std:
+        return model.predict(X)
+    rows = X if last is found or len(found) == 1 else found[:-1].transform(X)
+    try:
+        return last.predict(rows, return_std=True)
+    except Exception:  # some models fail on a polars frame
+        if not type(rows).__module__.startswith("polars"):
             raise
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")  # they were checked
-        return model.predict(X.to_numpy(), return_std=True)
-
-
-def _has_std(model: Any) -> bool:
-    try:
-        return "return_std" in inspect.signature(model.predict).parameters
-    except ValueError:  # compiled code may have no signature
-        return False
-
-
-def _is_torch_module(model: Any) -> bool:
-    return any((cls.__module__, cls.__name__) == ("torch.nn.modules.module", "Module") for cls in type(model).__mro__)
+        return last.predict(rows.to_numpy(), return_std=True)
 
 
 def _forward(module: Any, X: Any) -> Any:

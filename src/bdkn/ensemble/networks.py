@@ -298,11 +298,12 @@ class Candidates:
         Where the objective did not train variances, the variance of a member is its squared error on held-out rows.
         """
         held_out, scores, constant = self.held_out, self.held_out.scores(own_variance=own_variance), None
+        is_finite = self.is_finite & scores.is_finite
         if not own_variance:
             constant = constant_variance(scores.mse)
             held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
         ensemble = NetworkEnsemble(self.names, self.trained.networks, inputs, targets, constant)
-        return members_of(ensemble, scores, self.trained), held_out, self.is_finite & scores.is_finite
+        return members_of(ensemble, scores, self.trained), held_out, is_finite
 
 
 def members_of(ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained) -> NetworkMembers:

@@ -92,7 +92,7 @@ def _copy_linear(estimator: Any) -> CopiedModel:
 def _inverse_link(model: CopiedModel, loss: Any) -> CopiedModel:
     """Return a model whose output is mapped by the inverse link of a loss."""
     output = {"IdentityLink": "identity", "LogLink": "exp"}[type(loss.link).__name__]
-    return model if output == "identity" else copied.TransformedTarget(model, output)
+    return model if output == "identity" else copied.Composed(model, inverse=output)
 
 
 def _copy_bayesian(estimator: Any) -> Linear:
@@ -118,13 +118,11 @@ def _copy_bayesian(estimator: Any) -> Linear:
 # Trees
 
 
-def _copy_tree(estimator: Any) -> Trees:
-    return _join([estimator.tree_], estimator, allow_nan=_allows_nan(estimator))
-
-
 def _copy_forest(estimator: Any) -> Trees:
-    trees = [tree.tree_ for tree in estimator.estimators_]
-    return _join(trees, estimator, average=True, allow_nan=_allows_nan(estimator.estimators_[0]))
+    trees = getattr(estimator, "estimators_", [estimator])
+    # Versions differ in whether trees with monotonic constraints predict samples with missing values
+    allow_nan = bool(trees[0]._support_missing_values(np.empty((1, 1))))
+    return _join([tree.tree_ for tree in trees], estimator, average=True, allow_nan=allow_nan)
 
 
 def _copy_boosting(estimator: Any) -> Trees:
@@ -134,11 +132,6 @@ def _copy_boosting(estimator: Any) -> Trees:
     base = float(np.ravel(init.constant_)[0]) if is_constant else 0.0
     trees = [tree.tree_ for tree in estimator.estimators_[:, 0]]
     return _join(trees, estimator, base=base, factor=estimator.learning_rate)
-
-
-def _allows_nan(tree: Any) -> bool:
-    """Return whether a tree predicts samples with missing values; versions differ for monotonic constraints."""
-    return bool(tree._support_missing_values(np.empty((1, 1))))
 
 
 def _join(trees: Sequence[Any], estimator: Any, factor: float = 1.0, **fields: Any) -> Trees:
@@ -210,17 +203,16 @@ def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
     place = np.arange(first[-1])
     if not np.array_equal(left[splits], splits + 1):  # trees that were grown best split first
         place = _places(left, right, roots)
-    out = {
-        "feature": np.full(first[-1], -1, dtype=np.int32),
-        "number": np.empty(first[-1]),
-        "right": np.zeros(first[-1], dtype=np.int32),
-        "missing_left": np.zeros(first[-1], dtype=np.bool_),
+    order = np.empty_like(place)
+    order[place] = np.arange(len(place))
+    is_split = left[order] >= 0
+    return {
+        "feature": np.where(is_split, feature[order], -1).astype(np.int32),
+        "number": number[order],
+        "right": np.where(is_split, place[right[order]], 0).astype(np.int32),
+        "missing_left": is_split & (missing_left[order] != 0),
+        "roots": roots.astype(np.int32),
     }
-    out["number"][place] = number
-    out["feature"][place[splits]] = feature[splits]
-    out["right"][place[splits]] = place[right[splits]]
-    out["missing_left"][place[splits]] = missing_left[splits] != 0
-    return {**out, "roots": roots.astype(np.int32)}
 
 
 def _places(left: IndexArray, right: IndexArray, roots: IndexArray) -> IndexArray:
@@ -300,7 +292,7 @@ def _copy_pipeline(estimator: Any) -> CopiedModel:
     used = [step for _, step in steps if not (step is None or isinstance(step, str))]
     transforms = tuple(_copy_transform(step) for step in used)
     model = _copy(last)
-    return copied.Steps(transforms, model) if transforms else model
+    return copied.Composed(model, transforms) if transforms else model
 
 
 def _copy_transform(step: Any) -> copied.Transform:
@@ -339,29 +331,32 @@ def _products(step: Any) -> copied.Products:
     return copied.Products(powers.shape[1], factors)
 
 
-def _copy_transformed_target(estimator: Any) -> copied.TransformedTarget:
+def _copy_transformed_target(estimator: Any) -> copied.Composed:
     _require(estimator._training_dim == 1)
     model, transformer = _copy(estimator.regressor_), estimator.transformer_
     _require(_is_scikit_learn(transformer))
     if type(transformer).__name__ != "FunctionTransformer":
-        return copied.TransformedTarget(model, _INVERSES[type(transformer).__name__](transformer))
+        scale = _copy_transform(transformer)
+        if not isinstance(scale, Scale) or scale.fill is not None:
+            raise _NotCopiedError
+        inverse = Scale(center=scale.offset, divisor=scale.factor, factor=scale.divisor, offset=scale.center)
+        return copied.Composed(model, inverse=inverse)
     if transformer.inverse_func is None:  # scikit-learn then returns what it is given
-        return copied.TransformedTarget(model, "identity")
+        return copied.Composed(model, inverse="identity")
     names = [name for name, function in copied.OUTPUT_FUNCTIONS.items() if function is transformer.inverse_func]
-    return copied.TransformedTarget(model, names[0])
+    return copied.Composed(model, inverse=names[0])
 
 
 def _copy_bagging(estimator: Any) -> copied.Average:
     parts = []
     for model, columns in zip(estimator.estimators_, estimator.estimators_features_, strict=True):
         chosen = copied.Products(estimator.n_features_in_, np.array(columns, dtype=np.int32)[:, None])
-        parts.append(copied.Steps((chosen,), _copy(model)))
+        parts.append(copied.Composed(_copy(model), (chosen,)))
     return copied.Average(tuple(parts), np.ones(len(parts)))
 
 
 def _copy_voting(estimator: Any) -> copied.Average:
-    models = tuple(map(_copy, estimator.estimators_))
-    weights = estimator._weights_not_none
+    models, weights = tuple(map(_copy, estimator.estimators_)), estimator._weights_not_none
     return copied.Average(models, np.ones(len(models)) if weights is None else _doubles(weights))
 
 
@@ -376,8 +371,9 @@ _LINEAR = (
 _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
     **dict.fromkeys(_LINEAR, _copy_linear),
     **dict.fromkeys(("BayesianRidge", "ARDRegression"), _copy_bayesian),
-    **dict.fromkeys(("DecisionTreeRegressor", "ExtraTreeRegressor"), _copy_tree),
-    **dict.fromkeys(("RandomForestRegressor", "ExtraTreesRegressor"), _copy_forest),
+    **dict.fromkeys(
+        ("DecisionTreeRegressor", "ExtraTreeRegressor", "RandomForestRegressor", "ExtraTreesRegressor"), _copy_forest
+    ),
     "GradientBoostingRegressor": _copy_boosting,
     "HistGradientBoostingRegressor": _copy_hist_boosting,
     "GaussianProcessRegressor": _copy_process,
@@ -406,11 +402,3 @@ _TRANSFORMS: Mapping[str, Callable[[Any], copied.Transform]] = {
     "PolynomialFeatures": _products,
 }
 """Transformations of columns by the name of the class."""
-
-_INVERSES: Mapping[str, Callable[[Any], Scale]] = {
-    "StandardScaler": lambda step: _scale(1, factor=step.scale_, offset=step.mean_ if step.with_mean else None),
-    "RobustScaler": lambda step: _scale(1, factor=step.scale_, offset=step.center_),
-    "MaxAbsScaler": lambda step: _scale(1, factor=step.scale_),
-    "MinMaxScaler": lambda step: _scale(1, center=step.min_, divisor=step.scale_),
-}
-"""Inverse transformations of a target by the name of the class."""

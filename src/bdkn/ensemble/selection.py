@@ -22,6 +22,7 @@ from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _BY_MEMBER = ("means", "variances", "fold_variance", "fold_of")
+"""Arrays (n, H); the last one is None if it is not known."""
 
 ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
 """Targets (n,), counts (None: once each), and the members' means and variances, each (H, n)."""
@@ -108,23 +109,21 @@ class HeldOut:
         if np.array_equal(members, np.arange(self.means.shape[1])):
             return self  # tables of a million rows are not copied in vain
         # The memory layout is always the same, so that the same members give the same bits.
-        return replace(self, **{name: part.take(members, axis=1) for name, part in self._by_member().items()})
+        parts = {name: getattr(self, name) for name in _BY_MEMBER}
+        return replace(self, **{name: part.take(members, axis=1) for name, part in parts.items() if part is not None})
 
     def rows(self, numbers: IndexArray) -> Self:
         """Return the predictions for some of the rows."""
-        taken = {name: part[numbers] for name, part in self._by_member().items()}
-        counts = None if self.counts is None else self.counts[numbers]
-        return replace(self, **taken, y=self.y[numbers], counts=counts)
+        parts = {name: getattr(self, name) for name in (*_BY_MEMBER, "y", "counts")}
+        return replace(self, **{name: part[numbers] for name, part in parts.items() if part is not None})
 
     def join(self, other: Self) -> Self:
         """Return the predictions of the members of both for the same rows."""
-        ours, theirs = self._by_member(), other._by_member()
-        joined: dict[str, Any] = {name: np.hstack([ours[name], theirs[name]]) for name in ours.keys() & theirs.keys()}
-        return replace(self, fold_of=joined.pop("fold_of", None), **joined)
-
-    def _by_member(self) -> dict[str, Any]:
-        """Return the arrays (n, H) that there are, by name."""
-        return {name: part for name in _BY_MEMBER if (part := getattr(self, name)) is not None}
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in _BY_MEMBER}
+        joined: dict[str, Any] = {
+            name: None if b is None or a is None else np.hstack([a, b]) for name, (a, b) in pairs.items()
+        }
+        return replace(self, **joined)
 
     def forecast(self) -> Forecast:
         """Return the forecast of all members together for the held-out rows."""
@@ -145,7 +144,8 @@ class HeldOut:
             return variances
         if known.any():
             return variances[..., known]
-        return np.full((*means.shape[:-1], 1), self._ensemble_error())
+        error = self._average((self.means.mean(axis=1) - self.y) ** 2)
+        return np.full((*means.shape[:-1], 1), float(constant_variance(error)))
 
     @property
     def has_variance(self) -> BoolArray:
@@ -159,7 +159,8 @@ class HeldOut:
         the correlation of absolute errors and log variances is more than two standard errors above zero.
         """
         with np.errstate(all="ignore"):  # a correlation that is not finite is not above chance
-            errors, logs = self._centred(np.abs(self.means - self.y[:, None])), self._centred(np.log(self.variances))
+            errors, logs = np.abs(self.means - self.y[:, None]), np.log(self.variances)
+            errors, logs = errors - self._average(errors), logs - self._average(logs)
             chance = np.sqrt(self._average(errors**2) * self._average(logs**2) / len(self.y))
             factor = self._average((self.means - self.y[:, None]) ** 2) / self._average(self.variances)
             return np.where(self._average(errors * logs) > 2.0 * chance, factor, np.nan)
@@ -175,12 +176,6 @@ class HeldOut:
 
     def _average(self, numbers: FloatArray) -> FloatArray:
         return np.asarray(np.average(numbers, axis=0, weights=self.counts))
-
-    def _centred(self, numbers: FloatArray) -> FloatArray:
-        return numbers - self._average(numbers)
-
-    def _ensemble_error(self) -> float:
-        return float(constant_variance(self._average((self.means.mean(axis=1) - self.y) ** 2)))
 
 
 # Selection of members, and their combination

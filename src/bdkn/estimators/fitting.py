@@ -83,16 +83,13 @@ def cross_fit_networks(
     if source is None:
         known = None if former is None else former.reader
         data = TrainingData.read(params, X, y, sample_weight, groups, former=known)
-        if params.design == "cross-fit" and params.cv is not None:
-            data = data.by_cv(params.cv)
     else:
         place = files.enter_context(place_of(source, CHUNK_ROWS))
         with stage("sample"):
             some = place.sample()
             data = TrainingData.read(params, some.rows.X, some.rows.y, some.rows.counts, sample=some)
     n_rows = len(data.used) if data.sample is None else data.sample.n
-    digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
-    reader, rows = data.encoded()
+    reader, rows = data.reader, data.encoded
 
     # Members, and whether there is memory for them
     settings = NetworkSettings.of(params)
@@ -116,6 +113,7 @@ def cross_fit_networks(
     encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
     # Which network is trained on which rows, within the time limit
+    digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
     provenance = None if former is None else former.joined(params, encoded, digest)
     entropy = seed_sequence(params.random_state).entropy if provenance is None else provenance.entropy
     units = None if data.sample is None else data.sample.units

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -70,12 +69,12 @@ def check_estimators(given: list[Pair], validate_names: Callable[[list[str]], No
         raise InvalidParameterError(
             f"members must be 'networks', 'auto' or a list of (name, estimator) pairs; got {shown(given)}"
         )
-    validate_names([name for name, _ in given])
     if all(isinstance(model, str) and model == "drop" for _, model in given):
         raise InvalidParameterError("members must hold one that is not 'drop'; got only such")
     for name, model in given:
         if not (isinstance(model, str) and model == "drop"):
             check_model(model, name)
+    validate_names([name for name, _ in given])
 
 
 def check_model(model: Any, name: str) -> None:
@@ -143,7 +142,7 @@ def cross_fit_estimators(
     With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
     """
     # Rows; members that a user has chosen receive tables as they are
-    clock = None if params.time_limit is None else Clock.start(params.time_limit)
+    clock = None if params.time_limit in (None, np.inf) else Clock.start(params.time_limit)
     pairs, as_given, prefit = in_use(params.members), isinstance(params.members, list), isinstance(params.cv, str)
     data = TrainingData.read(
         params,
@@ -154,6 +153,7 @@ def cross_fit_estimators(
         former=None if former is None else former.reader,
         as_given=as_given,
         allow_nan=accepted_inputs(pairs)[0],
+        by_cv=False,
     )
     given, digest = data.rows, data.digest()
     if former is None:
@@ -166,20 +166,20 @@ def cross_fit_estimators(
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
     folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
     refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.held_out
-    data = data.by_folds(folds, params.cv)
-    reader, rows = data.encoded()
+    data = data.by_folds(folds, params.cv).learned()
+    reader, rows = data.reader, data.encoded
 
     # The default members, if none were chosen
     candidates = params.members
     if not as_given:
         weighted = given.counts is not None
-        candidates = default_estimators(len(rows), rows.X.shape[1], weighted=weighted, effort=params.effort)
+        candidates = default_estimators(len(data.used), rows.X.shape[1], weighted=weighted, effort=params.effort)
         pairs = candidates
         if clock is not None:  # networks last
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
-    if len(rows) < len(given):
-        routed = take_parameters(routed, data.used, len(given))
+    if len(data.used) < len(given.y):
+        routed = take_parameters(routed, data.used, len(given.y))
 
     # Link and scale of the targets
     fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
@@ -365,21 +365,24 @@ class FoldFitter:
     def _run(self, job: _Job, at_once: int) -> tuple[Any, MeanStd]:
         """Return the fitted model and its predictions for all rows; ``at_once`` models are fitted at a time."""
         if job.kept is not None:
-            with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
-                self._fit_model(job.model, job.name, job.kept)
+            self._fit_model(job.model, job.name, job.kept, at_once)
         try:
             with bounded_threads(len(self.rows), at_once):
                 return job.model, predict_mean_std(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 
-    def _fit_model(self, model: Any, name: str, numbers: IndexArray) -> None:
-        """Fit a model to some of the rows."""
+    def _fit_model(self, model: Any, name: str, numbers: IndexArray, at_once: int) -> None:
+        """Fit a model to some of the rows; one that would use several cores uses one if others are fitted, too."""
         given = {name: self.parameters.get(name, {})}
         rows, parameters = self.rows[numbers], take_parameters(given, numbers, len(self.rows))
+        settings = model.get_params() if at_once > 1 else {}
+        n_jobs = {key: value for key, value in settings.items() if key.split("__")[-1] == "n_jobs"}
+        greedy = {key: value for key, value in n_jobs.items() if value is not None and value < 0}
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # finite_members warns about members that overflow
-                model.fit(rows.X, rows.y, **parameters[name])
+            model.set_params(**dict.fromkeys(greedy, 1))
+            with bounded_threads(len(numbers), at_once), np.errstate(over="ignore", invalid="ignore"):
+                model.fit(rows.X, rows.y, **parameters[name])  # finite_members warns about members that overflow
         except Exception as error:
             odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
             if odd is not None:
@@ -389,6 +392,8 @@ class FoldFitter:
                 ) from error
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
+        finally:
+            model.set_params(**greedy)
 
     def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[list[EstimatorMember], HeldOut]:
         """Return the members and their held-out predictions in scaled units, by which variances are calibrated.
@@ -444,18 +449,6 @@ def _std(means: FloatArray) -> FloatArray:
         apart = means - means.mean(axis=0)
         unit = float(np.abs(apart).max(initial=0.0)) or 1.0
         return np.asarray(unit * np.std(apart / unit, axis=0))
-
-
-@contextmanager
-def _on_one_core(model: Any) -> Iterator[None]:
-    """Set ``n_jobs`` of a model that would use several cores to 1, as other models are fitted at the same time."""
-    named = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "n_jobs"}
-    greedy = {name: value for name, value in named.items() if value is not None and value < 0}
-    model.set_params(**dict.fromkeys(greedy, 1))
-    try:
-        yield
-    finally:
-        model.set_params(**greedy)
 
 
 def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:

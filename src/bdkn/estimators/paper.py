@@ -56,7 +56,8 @@ def train_on_all_rows(
                 "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
                 "leaves out none: use design='cross-fit' or 'hold-out'"
             )
-        reader, rows = TrainingData.read(params, X, y, sample_weight, groups).encoded()
+        data = TrainingData.read(params, X, y, sample_weight, groups)
+        reader, rows = data.reader, data.encoded
         inputs = Standardizer.fit(rows)
         targets = fit_targets(rows, IDENTITY, standardize_y=params.training is None or params.training.standardize_y)
         encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)

@@ -78,37 +78,8 @@ verbose : int, default=0
 effort : {"fast", "balanced", "best"}, default="balanced"
     What "auto" means: "balanced" as given above; "fast" a third of the members and half of the epochs, which takes
     about as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.
-
-Attributes
-----------
-ensemble_ : NetworkEnsemble
-    All networks in use with the encoders they were trained under.
-members_ : list of NetworkMember
-    The members in use, each with ``predict(X) -> (mean, variance)``.
-member_names_ : tuple of str
-    Names of the members in use. Members that diverged or were not selected are missing; the others keep their
-    numbers.
-member_scores_ : MemberScores
-    Mean squared error and NLL of each member in scaled units, on held-out rows or, if there are none, on the
-    training rows.
-loss_curves_ : tuple of ndarray
-    Training loss per epoch of each network in use, fold by fold.
-loss_curve_ : ndarray
-    Their mean.
-validation_curves_ : tuple of ndarray
-    Loss per epoch on the rows that a network held out; empty without early stopping.
-best_epochs_ : ndarray of int
-    The epoch, from 0, whose weights each network kept.
-n_iter_ : int
-    Number of epochs run by the network that ran longest.
-n_features_in_ : int
-    Number of columns of ``X``.
-feature_names_in_ : ndarray of str
-    Their names, if ``X`` had names.
-model_ : object
-    The fitted model, which never changes: an update or another fit replaces it.
 """
-"""Sections of the docstrings of regressors whose members are networks, for ``with_inherited_docs``."""
+"""Parameters in the docstrings of regressors whose members are networks, for ``with_inherited_docs``."""
 
 _COUNT = partial(check_number, low=1, whole=True)
 """Constraint of a number of at least one."""

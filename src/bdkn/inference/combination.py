@@ -375,9 +375,9 @@ class Combination:
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
         means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
-        scale = self.tails.scale * self._location_scale(forecast)[1]
+        weights, (_, _, scale) = self.weights, self.parameters(forecast)
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
-            saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
+            saved = np.nan_to_num(fold_variance @ weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
         return replace(self, averaging=self.averaging * float(np.sqrt(1.0 - share)))
 

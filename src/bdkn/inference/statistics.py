@@ -69,6 +69,11 @@ _FORGIVEN, _FORGIVEN_TARGETS = 1e-8, 1e-12
 _SLACK = 64.0
 """Rounding errors that a column may have collected before a removal counts as wrong."""
 
+_NOT_CONTAINED = (
+    "the rows to remove must be among those that were added, with the same targets, precisions and counts; "
+    "these were not: build the statistics anew from the rows to keep"
+)
+
 _SPLITTER = 134217729.0
 """Veltkamp's constant 2^27 + 1: times x, it splits the 53 bits of x into two halves whose products are exact."""
 
@@ -83,10 +88,6 @@ class Observations(NamedTuple):
     r: FloatArray
     ref: FloatArray
     scale: FloatArray | None = None
-
-    def part(self, rows: slice) -> Observations:
-        """Return some of the rows."""
-        return Observations(self.phi[rows], self.r[rows], self.ref, None if self.scale is None else self.scale[rows])
 
     def targets_from(self, ref: FloatArray) -> FloatArray:
         """Return the targets relative to other weights, r - Φ (ref - self.ref)."""
@@ -134,12 +135,8 @@ class Factor:
 
     @lazy
     def denoised(self) -> Denoised:
-        """The factor with exactly the rank it has up to rounding, the order of its columns, and its singular values.
-
-        Nearly always R is well-conditioned by its singular values, has no rounding errors that matter, and stays as it
-        is. Otherwise see ``_carefully_denoised``.
-        """
-        H = len(self.ref)
+        """The factor with exactly the rank it has up to rounding, the order of its columns, and its singular values."""
+        H = len(self.ref)  # nearly always R is well-conditioned by its singular values, and stays as it is
         U, s, _, failed = lapack.dgesdd(self.root[:H, :H])
         if not failed and s[-1] > WELL_CONDITIONED * s[0]:
             same = Factor(self.root, self.ref)  # not self, which would refer to itself and live until a collection
@@ -256,7 +253,9 @@ class Statistics:
             width = len(factor.root)
             step = chunk_rows or max(_CACHED // width, width)
             for start in range(0, len(rows.r), step):
-                factor = factor.add(rows.part(slice(start, start + step)))
+                some = slice(start, start + step)
+                scale = None if rows.scale is None else rows.scale[some]
+                factor = factor.add(Observations(rows.phi[some], rows.r[some], rows.ref, scale))
             n, sum_log_w = n + more, sum_log_w + more_log_w
         if factor is None:
             raise InvalidParameterError(
@@ -307,12 +306,15 @@ class Statistics:
         left = self.n - other.n
         left = 0.0 if abs(left) <= 1e-12 * self.n else left
         check_number("the number of observations left", left, low=0.0)
-        error = self._error(other)
+        # The largest rounding error of each column; that of targets is in units of their own size, Φ ref.
+        H, error = self.n_weights, _FORGIVEN * np.linalg.norm(self.root, axis=0)
+        for ref in (self.ref, other.ref):
+            error[H:] += _FORGIVEN_TARGETS * np.linalg.norm(self.root[:, :H] @ ref, axis=0)
         root = remove(self.root, other.factor.observations.columns_from(self.ref), error)
         if left:
             return type(self)(Factor(root, self.ref), left, self.sum_log_w - other.sum_log_w)
         if np.any(np.linalg.norm(root, axis=0) > np.sqrt(_FORGIVEN) * np.linalg.norm(self.root, axis=0) + error):
-            raise not_contained()
+            raise InvalidParameterError(_NOT_CONTAINED)
         return type(self)(Factor.empty(np.zeros_like(self.ref)), 0.0, 0.0)
 
     def discount(self, factor: float) -> Self:
@@ -328,13 +330,6 @@ class Statistics:
 
     __add__ = merge
     __sub__ = remove
-
-    def _error(self, other: Statistics) -> FloatArray:
-        """Return the largest rounding error of each column; that of targets is in units of their own size, Φ ref."""
-        H, error = self.n_weights, _FORGIVEN * np.linalg.norm(self.root, axis=0)
-        for ref in (self.ref, other.ref):
-            error[H:] += _FORGIVEN_TARGETS * np.linalg.norm(self.root[:, :H] @ ref, axis=0)
-        return np.asarray(error)
 
 
 def read_chunk(chunk: Chunk) -> tuple[Observations, float, float]:
@@ -427,11 +422,8 @@ def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:
 
 
 def _scaled_svd(R: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return U, s, Vt and size with R = U diag(s) Vt diag(size), columns of R / size of length one, s zero if noise.
-
-    So the units of the columns do not change what counts as zero.
-    """
-    size = np.linalg.norm(R, axis=0)
+    """Return U, s, Vt and size with R = U diag(s) Vt diag(size), columns of R / size of length one, s zero if noise."""
+    size = np.linalg.norm(R, axis=0)  # so that the units of the columns do not change what counts as zero
     size[size == 0.0] = 1.0
     U, s, Vt = np.linalg.svd(R / size)
     s[s <= len(R) * NOISE * s[0]] = 0.0
@@ -527,7 +519,13 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
     size = np.linalg.norm(root, axis=0)
     noise = _SLACK * len(R) * EPS
     for k in range(len(R)):
-        _gather(B, k)
+        v = B[:, k].copy()
+        norm = float(np.linalg.norm(v))
+        if norm > 0.0 and v[1:].any():  # reflect the rows so that all of column k is in its first entry
+            β = -np.copysign(norm, v[0])
+            v[0] -= β
+            B[:, k:] -= np.outer(v / (v @ v / 2.0), v @ B[:, k:])
+            B[0, k] = β  # the entries below it are not used again
         r, β = R[k, k], B[0, k]
         gap = (abs(r) - abs(β)) * (abs(r) + abs(β))
         if gap > noise * size[k] ** 2:
@@ -539,28 +537,8 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
         # If the difference is a sum of squares, the pivot bounds the rest of its row.
         largest = np.sqrt(noise) * size[k] * size[k:] + size[k] * error[k:] + (size[k:] + error[k:]) * error[k]
         if gap < -(2.0 * size[k] + error[k]) * error[k] or np.any(np.abs(r * R[k, k:] - β * B[0, k:]) > largest):
-            raise not_contained()
+            raise InvalidParameterError(_NOT_CONTAINED)
         if k + 1 < len(R):  # the rest of the row belongs to the pivots below
             R[k + 1 :, k + 1 :] = append(R[k + 1 :, k + 1 :], np.array(R[k : k + 1, k + 1 :], order="F"))
         R[k] = 0.0
     return R
-
-
-def _gather(B: FloatArray, k: int) -> None:
-    """Reflect the rows of ``B`` in place so that all of column k is in its first entry."""
-    v = B[:, k].copy()
-    norm = float(np.linalg.norm(v))
-    if norm == 0.0 or not v[1:].any():
-        return
-    β = -np.copysign(norm, v[0])
-    v[0] -= β
-    B[:, k:] -= np.outer(v / (v @ v / 2.0), v @ B[:, k:])
-    B[0, k] = β  # the entries below it are not used again
-
-
-def not_contained() -> InvalidParameterError:
-    """Return the error for rows that cannot be among those behind a factor."""
-    return InvalidParameterError(
-        "the rows to remove must be among those that were added, with the same targets, precisions and counts; "
-        "these were not: build the statistics anew from the rows to keep"
-    )

@@ -71,22 +71,21 @@ class Wealth:
         return float(_total(self.log_stakes[None], np.array([float(self.n)]))[0])
 
     def after(self, pit: FloatArray) -> tuple[FloatArray, Self]:
-        """Return the logarithm of the wealth after each row, and the state after all of them."""
-        state, logs = self, []
-        for start in range(0, len(pit), _AT_ONCE):
-            part, state = state._after_block(pit[start : start + _AT_ONCE])
-            logs.append(part)
-        return np.concatenate([np.empty(0), *logs]), state
+        """Return the logarithm of the wealth after each row, and the state after all of them.
 
-    def _after_block(self, pit: FloatArray) -> tuple[FloatArray, Self]:
-        """Return ``after`` for some rows: with products E of factors, stakes are E (stakes before + Σ new / E)."""
-        rows = np.arange(1.0, len(pit) + 1.0, dtype=np.float64) + self.n
-        factors = np.cumsum(log_factors(pit, self.tolerance), axis=0)
-        before = np.vstack([np.zeros(N_BETS), factors[:-1]])
-        new = -np.log(rows)[:, None] - np.log(rows + 1.0)[:, None] - np.log(N_BETS) - before
-        gathered = np.logaddexp.accumulate(np.vstack([self.log_stakes, new]), axis=0)[1:]
-        stakes = factors + gathered
-        return _total(stakes, rows), replace(self, n=self.n + len(pit), log_stakes=stakes[-1])
+        With products E of factors, stakes are E (stakes before + Σ new / E).
+        """
+        n, stakes, logs = self.n, self.log_stakes[None], [np.empty(0)]
+        for start in range(0, len(pit), _AT_ONCE):
+            some = pit[start : start + _AT_ONCE]
+            rows = np.arange(1.0, len(some) + 1.0, dtype=np.float64) + n
+            factors = np.cumsum(log_factors(some, self.tolerance), axis=0)
+            before = np.vstack([np.zeros(N_BETS), factors[:-1]])
+            new = -np.log(rows)[:, None] - np.log(rows + 1.0)[:, None] - np.log(N_BETS) - before
+            stakes = factors + np.logaddexp.accumulate(np.vstack([stakes[-1], new]), axis=0)[1:]
+            logs.append(_total(stakes, rows))
+            n += len(some)
+        return np.concatenate(logs), replace(self, n=n, log_stakes=stakes[-1])
 
 
 def log_factors(pit: FloatArray, tolerance: float) -> FloatArray:
@@ -246,7 +245,11 @@ class Monitor:
             Scores of the batch, and whether there is an alarm.
         """
         values = observed(y, dist)
-        levels = _checked_pit(dist.cdf(values) if pit is None else pit, len(values))
+        levels = read_numbers("pit", dist.cdf(values) if pit is None else pit)
+        if levels.shape != values.shape or not np.all((levels >= 0.0) & (levels <= 1.0)):
+            raise InvalidParameterError(
+                f"pit must hold one probability for each of {len(values)} rows; got shape {levels.shape}"
+            )
         scores: dict[str, Any] = {
             "n": len(values),
             "log_score": float(dist.logpdf(values).mean()),
@@ -255,18 +258,14 @@ class Monitor:
             "pit_counts": tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
             "outside": float(outside),
         }
-        with _ADDING:
-            return self._watch(levels, scores)
-
-    def _watch(self, levels: FloatArray, scores: dict[str, Any]) -> MonitorReport:
-        """Bet on a batch and keep its report; no step may fail, so that a batch is added whole or not at all."""
-        first, (logs, self._wealth) = self.n, self._wealth.after(levels)
-        if self.alarm_row is None and (over := logs >= self.threshold).any():
-            self.alarm_row = first - self.start + int(np.argmax(over)) + 1
-        report = MonitorReport(
-            first=first, **scores, log_wealth=self._wealth.log, alarm=self.alarm, alarm_row=self.alarm_row
-        )
-        self.reports.append(report)
+        with _ADDING:  # no step may fail, so that a batch is added whole or not at all
+            first, (logs, self._wealth) = self.n, self._wealth.after(levels)
+            if self.alarm_row is None and (over := logs >= self.threshold).any():
+                self.alarm_row = first - self.start + int(np.argmax(over)) + 1
+            report = MonitorReport(
+                first=first, **scores, log_wealth=self._wealth.log, alarm=self.alarm, alarm_row=self.alarm_row
+            )
+            self.reports.append(report)
         return report
 
     def to_json(self) -> str:
@@ -335,10 +334,3 @@ def _mean(scores: FloatArray) -> float:
     with np.errstate(over="ignore"):
         mean = float(scores.mean())
     return mean if np.isfinite(mean) else average(scores, None)
-
-
-def _checked_pit(pit: ArrayLike, n: int) -> FloatArray:
-    levels = read_numbers("pit", pit)
-    if levels.shape != (n,) or not np.all((levels >= 0.0) & (levels <= 1.0)):
-        raise InvalidParameterError(f"pit must hold one probability for each of {n} rows; got shape {levels.shape}")
-    return levels

@@ -28,6 +28,7 @@ from bdkn.model.prediction import Prediction
 from bdkn.model.row_memory import RowMemory
 from bdkn.model.value_model import ValueModel, learn_values, quantiles_with_masses
 from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT, StudentTMixture, Transformed
+from bdkn.predictive.location_scale import check_location_scale
 from bdkn.stages import stage
 from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray, IndexArray
@@ -522,7 +523,9 @@ class EnsemblePrediction(Prediction):
     @lazy
     def dist(self) -> GaussianMixture | Gaussian:
         """The distribution of each row."""
-        mixture = GaussianMixture(*self._outputs())
+        loc, scale = self._outputs()
+        check_location_scale(loc, scale)
+        mixture = GaussianMixture.unchecked(loc, scale, np.broadcast_to(1 / loc.shape[1], loc.shape))
         return mixture if self.is_mixture else mixture.moment_matched()
 
     def variances(self) -> dict[str, FloatArray]:

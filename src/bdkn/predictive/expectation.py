@@ -262,18 +262,24 @@ class _Integral:
         term = np.repeat(np.arange(len(edges)), _PANELS)
         pieces = _Pieces(term, edges[:, :-1].ravel(), edges[:, 1:].ravel())
         found = self._measure(pieces)
-        self._count(pieces, found)
-        ends = found.ends.reshape(len(edges), _PANELS, 2)
-        waiting = [(pieces, found), *self._beyond(0, edges[:, 0], ends[:, 0, 0])]
-        waiting += self._beyond(1, edges[:, -1], ends[:, -1, 1])
-        self._halve([piece for pair in waiting for piece in self._open(*pair)])
-        self._refuse(self.missing > 10.0 * self.tolerance * self.size)
-        if self.terms.ends_by_level:
-            self._check_ends()
-        return self.total
-
-    def _count(self, pieces: _Pieces, found: _Measured) -> None:
         self.unit += np.bincount(self.terms.row[pieces.term], weights=found.size, minlength=self.terms.n)
+        ends = found.ends.reshape(len(edges), _PANELS, 2)
+        measured = [(pieces, found), *self._beyond(0, edges[:, 0], ends[:, 0, 0])]
+        measured += self._beyond(1, edges[:, -1], ends[:, -1, 1])
+        waiting = [piece for pair in measured for piece in self._open(*pair)]
+        n_pieces = np.zeros(self.terms.n, dtype=np.int64)
+        while waiting:  # pieces are halved until their errors are small, the latest first: few are in memory at a time
+            halves = waiting.pop().halves()
+            n_pieces += np.bincount(self.terms.row[halves.term], minlength=self.terms.n)
+            self._refuse(n_pieces > _MOST_PIECES)
+            waiting += self._open(halves, self._measure(halves))
+        self._refuse(self.missing > 10.0 * self.tolerance * self.size)
+        if self.terms.ends_by_level:  # beyond the last levels of unknown tails, the function must be negligible
+            term = np.arange(len(self.terms.row))
+            y, _ = self.terms.at(term, self.terms.bounds)
+            beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)
+            self._refuse(beyond > 10.0 * self.tolerance * self.size)
+        return self.total
 
     def _beyond(self, side: int, edge: FloatArray, last: FloatArray) -> list[tuple[_Pieces, _Measured]]:
         """Return pieces beyond the ends ``edge`` (T,) of terms on a side (0: the lower one), up to negligible ones.
@@ -291,20 +297,11 @@ class _Integral:
             term, edge, end = term[counts], edge[counts], end[counts]
             pieces = _Pieces(term, np.minimum(edge, end), np.maximum(edge, end))
             found = self._measure(pieces, is_beyond=True)
-            self._count(pieces, found)
+            self.unit += np.bincount(self.terms.row[pieces.term], weights=found.size, minlength=self.terms.n)
             added.append((pieces, found))
             edge, last, width = end, found.ends[:, side], _WIDENING * width
         self._refuse_terms(term)
         return added
-
-    def _halve(self, waiting: list[_Pieces]) -> None:
-        """Halve pieces until their errors are small, the latest first, so that few are in memory at a time."""
-        n_pieces = np.zeros(self.terms.n, dtype=np.int64)
-        while waiting:
-            halves = waiting.pop().halves()
-            n_pieces += np.bincount(self.terms.row[halves.term], minlength=self.terms.n)
-            self._refuse(n_pieces > _MOST_PIECES)
-            waiting += self._open(halves, self._measure(halves))
 
     def _open(self, pieces: _Pieces, found: _Measured) -> list[_Pieces]:
         """Return the pieces that are to be halved, a limited number together, and add the others to the sums."""
@@ -345,13 +342,6 @@ class _Integral:
                 f"the function must be finite for every target; got {f[wrong][0]} at {y[wrong][0]:g}"
             )
         return f
-
-    def _check_ends(self) -> None:
-        """Raise if the function beyond the last levels of distributions of unknown tails is not negligible."""
-        term = np.arange(len(self.terms.row))
-        y, _ = self.terms.at(term, self.terms.bounds)
-        beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)
-        self._refuse(beyond > 10.0 * self.tolerance * self.size)
 
     def _refuse_terms(self, term: IndexArray) -> None:
         self._refuse(np.isin(np.arange(self.terms.n), self.terms.row[term]))

@@ -57,19 +57,15 @@ class JoinedPredictive(Predictive):
         return self._of_rows(lambda dist: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))
 
     def mean(self) -> FloatArray:
-        """Return the centre of each row, the point prediction."""
         return self._of_rows(lambda dist: dist.mean())
 
     def var(self) -> FloatArray:
-        """Return the variance of each row, infinite where it does not exist."""
         return self._of_rows(lambda dist: dist.var())
 
     def std(self) -> FloatArray:
-        """Return the standard deviation of each row, infinite where it does not exist."""
         return self._of_rows(lambda dist: dist.std())
 
     def median(self) -> FloatArray:
-        """Return the median of each row."""
         return self._of_rows(lambda dist: dist.median())
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:

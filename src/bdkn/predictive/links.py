@@ -101,15 +101,12 @@ class IdentityLink(Link):
     near: Support = (-np.inf, np.inf)
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return y."""
         return y
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return z."""
         return z
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return zero."""
         return np.zeros_like(y)
 
 
@@ -138,17 +135,14 @@ class LogLink(Link):
     lower: float = 0.0
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         with np.errstate(divide="ignore"):
             return np.log(y - self.lower)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         with np.errstate(over="ignore"):
             return self.lower + np.exp(z)
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         return -self.forward(y)
 
 
@@ -174,17 +168,14 @@ class LogitLink(Link):
     upper: float = 1.0
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         with np.errstate(divide="ignore"):
             return np.log(y - self.lower) - np.log(self.upper - y)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         with np.errstate(over="ignore"):
             return self.lower + (self.upper - self.lower) / (1.0 + np.exp(-z))
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.upper - self.lower) - np.log(y - self.lower) - np.log(self.upper - y))
 
@@ -224,22 +215,18 @@ class YeoJohnsonLink(Link):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Targets at which g has no second derivative."""
         return (self.centre,)
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         x = (y - self.centre) / self.unit
         right, left = np.maximum(x, 0.0), np.maximum(-x, 0.0)
         return _grown(right, self.power) - _grown(left, 2.0 - self.power)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         right, left = np.maximum(z, 0.0), np.maximum(-z, 0.0)
         return self.centre + self.unit * (_shrunk(right, self.power) - _shrunk(left, 2.0 - self.power))
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         x = (y - self.centre) / self.unit
         return np.asarray((self.power - 1.0) * np.sign(x) * np.log1p(np.abs(x)) - np.log(self.unit))
 
@@ -279,20 +266,16 @@ class MirroredLink(Link):
 
     @property
     def support(self) -> Support:
-        """The bounds of the target."""
         lower, upper = self.link.support
         return -upper, -lower
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         return -self.link.forward(-y)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         return -self.link.inverse(-z)
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         return self.link.log_derivative(-y)
 
 
@@ -334,12 +317,10 @@ class ContinuedLink(Link):
 
     @property
     def support(self) -> Support:
-        """The bounds of the target."""
         return self.link.support
 
     @property
     def near(self) -> Support:
-        """The targets nearest to the bounds, but not on them; infinite for an unknown bound."""
         if isinstance(self.link, YeoJohnsonLink):
             return self.link.near
         lower, upper = self.support
@@ -347,23 +328,19 @@ class ContinuedLink(Link):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Targets at which g has no second derivative."""
         return (*self.link.breaks, self.low, self.high)
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         inside = np.clip(y, self.low, self.high)
         return np.asarray(self.link.forward(inside) + np.exp(self.link.log_derivative(inside)) * (y - inside))
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         ends = np.array([self.low, self.high])
         inside = np.clip(z, *self.link.forward(ends))
         y = np.clip(self.link.inverse(inside), *ends)
         return np.asarray(y + np.exp(-self.link.log_derivative(y)) * (z - inside))
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         return self.link.log_derivative(np.clip(y, self.low, self.high))
 
 
@@ -375,20 +352,17 @@ class BoxCoxLink(Link):
     lower = 0.0
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         with np.errstate(divide="ignore", over="ignore"):
             logs = np.log(y)
             return logs if self.power == 0.0 else np.asarray(np.expm1(self.power * logs) / self.power)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         with np.errstate(divide="ignore", over="ignore"):
             if self.power == 0.0:
                 return np.exp(z)
             return np.asarray(np.exp(np.log1p(np.maximum(self.power * z, -1.0)) / self.power))
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         with np.errstate(divide="ignore"):
             return np.asarray((self.power - 1.0) * np.log(y))
 
@@ -398,16 +372,13 @@ class AsinhLink(Link):
     """The inverse hyperbolic sine of the target."""
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         return np.arcsinh(y)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         with np.errstate(over="ignore"):
             return np.sinh(z)
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         return np.asarray(-np.log(np.hypot(1.0, y)))
 
 
@@ -434,16 +405,13 @@ class QuantileLink(Link):
         return tuple(float(self.quantiles[k]) for k in np.unique(some))
 
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
         level = np.interp(y, self.quantiles, self.references)
         return np.asarray(ndtri(np.clip(level, _OUTERMOST, 1.0 - _OUTERMOST)) if self.normal else level)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
         return np.asarray(np.interp(ndtr(z) if self.normal else z, self.references, self.quantiles))
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
         slopes = np.log(np.diff(self.references) / np.diff(self.quantiles))
         cell = np.clip(np.searchsorted(self.quantiles, y, side="right") - 1, 0, len(slopes) - 1)
         return np.asarray(slopes[cell] - (normal_logpdf(self.forward(y)) if self.normal else 0.0))

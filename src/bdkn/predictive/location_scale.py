@@ -199,7 +199,7 @@ class Gaussian(LocationScale):
         return normal_logpdf(z)
 
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
-        return normal_cdf(z)
+        return np.asarray(ndtr(z))
 
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
         quantiles: FloatArray = ndtri(q)
@@ -230,11 +230,6 @@ def normal_logpdf(z: FloatArray) -> FloatArray:
     with np.errstate(over="ignore"):
         density: FloatArray = -(z**2) / 2 - np.log(2 * np.pi) / 2
     return density
-
-
-def normal_cdf(z: FloatArray) -> FloatArray:
-    """Return the distribution function of the standard normal."""
-    return np.asarray(ndtr(z))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -285,11 +280,15 @@ class StudentT(LocationScale):
         return _standard_t_logpdf(z, self.df[:, None])
 
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
-        cumulative: FloatArray = stdtr(self.df[:, None], z)
-        huge = np.abs(z) > _HUGE * np.sqrt(np.minimum(self.df, 1.0))[:, None]  # where stdtr fails
+        ν = self.df[:, None]
+        cumulative: FloatArray = stdtr(ν, z)
+        huge = np.abs(z) > _HUGE * np.sqrt(np.minimum(ν, 1.0))  # where stdtr fails
         if not huge.any():
             return cumulative
-        return np.where(huge, _far_cdf(np.where(huge, z, np.inf), self.df[:, None]), cumulative)
+        a, far = _half(ν), np.where(huge, z, np.inf)
+        with np.errstate(divide="ignore"):
+            tail = np.exp(a * (np.log(2 * a) - 2 * np.log(np.abs(far))) - _log_share(a)) / 2
+        return np.where(huge, np.where(z < 0, tail, 1 - tail), cumulative)
 
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
         ν = (self.df[:1] if self.df.strides == (0,) else self.df)[:, None]  # one number for all rows
@@ -299,18 +298,33 @@ class StudentT(LocationScale):
         with np.errstate(divide="ignore", over="ignore"):
             far = -np.sqrt(ν) * np.sqrt(1 / x - 1)
         found = np.where((q < FAR_DOWN) & (ν < GAUSSIAN_DF), far, np.where(q == 0, -np.inf, inner))
-        return np.where(q == 1, np.inf, found if ν.min(initial=np.inf) > _FEW_DF else _far_out(found, ν, q))
+        if ν.min(initial=np.inf) <= _FEW_DF:  # quantiles that are too large for stdtrit
+            a = _half(ν)
+            with np.errstate(divide="ignore", over="ignore"):
+                log_x = (np.log(2 * np.minimum(q, 1 - q)) + _log_share(a)) / a
+                size = np.exp(np.log(ν) / 2 - log_x / 2)
+            found = np.where(log_x < _LOG_X, np.where(q < 0.5, -size, size), found)
+        return np.where(q == 1, np.inf, found)
 
     def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
         return generator.standard_t(np.minimum(self.df, MOST_DF)[:, None], size=shape)
 
     def _standard_crps(self, z: FloatArray) -> FloatArray:
+        """Return the score of the standard Student-t (Jordan, Krüger and Lerch, 2019).
+
+        z(2F(z) - 1) + 2{f(z)(ν + z²) - √ν B(½, ν - ½)/B(½, ν/2)²}/(ν - 1), with logarithms of products that overflow.
+        With one degree of freedom that is infinity minus infinity: there crps'(z) = 2 F(z) - 1 is integrated from
+        crps(0) = 2 log(2) / π.
+        """
         df = self.df[:, None]
         cauchy, gaussian = np.abs(df - 1) < 1e-8, df > GAUSSIAN_DF
         regular = (df > 0.5) & ~cauchy & ~gaussian
-        score = np.where(regular, _standard_t_crps(z, np.where(regular, df, 2.0)), np.inf)
-        score = np.where(gaussian, normal_absolute_mean(z) - 1 / np.sqrt(np.pi), score)
-        return np.where(cauchy, _cauchy_crps(z), score)
+        ν = np.where(regular, df, 2.0)
+        half_distance = np.exp(np.log(ν) / 2 + betaln(0.5, ν - 0.5) - 2 * betaln(0.5, ν / 2))
+        score = z * (2 * stdtr(ν, z) - 1) + 2 * (_weighted_density(z, ν) - half_distance) / (ν - 1)
+        score = np.where(gaussian, normal_absolute_mean(z) - 1 / np.sqrt(np.pi), np.where(regular, score, np.inf))
+        of_cauchy = 2 * np.log(2.0) + 2 * z * np.arctan(z) - 2 * np.log(np.hypot(1.0, z))
+        return np.where(cauchy, of_cauchy / np.pi, score)
 
     def _standard_absolute_mean(self, z: FloatArray) -> FloatArray:
         heavy, gaussian = self.df[:, None] <= 1.0, self.df[:, None] > GAUSSIAN_DF
@@ -321,24 +335,6 @@ class StudentT(LocationScale):
     def _components(self) -> Components:
         df, loc, scale = self.df[:, None], self.loc[:, None], self.scale[:, None]
         return np.ones_like(loc), df, loc, scale
-
-
-def _far_out(inner: FloatArray, df: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the quantiles ``inner`` of the standard Student-t, those that are too large for stdtrit replaced."""
-    a = _half(df)
-    with np.errstate(divide="ignore", over="ignore"):
-        log_x = (np.log(2 * np.minimum(q, 1 - q)) + _log_share(a)) / a
-        size = np.exp(np.log(df) / 2 - log_x / 2)
-    return np.where(log_x < _LOG_X, np.where(q < 0.5, -size, size), inner)
-
-
-def _far_cdf(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return the distribution function of the standard Student-t at numbers whose squares leave the range of floats."""
-    a = _half(df)
-    with np.errstate(divide="ignore"):
-        log_x = np.log(2 * a) - 2 * np.log(np.abs(z))
-    tail = np.exp(a * log_x - _log_share(a)) / 2
-    return np.asarray(np.where(z < 0, tail, 1 - tail))
 
 
 def _half(df: FloatArray) -> FloatArray:
@@ -370,24 +366,6 @@ def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
     return np.where(np.isinf(df) & (np.abs(z) > _FAR_OUT), normal_logpdf(z), -tail - normaliser)
 
 
-def _standard_t_crps(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return the score of the standard Student-t (Jordan, Krüger and Lerch, 2019).
-
-    z(2F(z) - 1) + 2{f(z)(ν + z²) - √ν B(½, ν - ½)/B(½, ν/2)²}/(ν - 1), with logarithms of products that overflow.
-    """
-    at = _weighted_density(z, df)
-    half_distance = np.exp(np.log(df) / 2 + betaln(0.5, df - 0.5) - 2 * betaln(0.5, df / 2))
-    return np.asarray(z * (2 * stdtr(df, z) - 1) + 2 * (at - half_distance) / (df - 1))
-
-
 def _weighted_density(z: FloatArray, df: FloatArray) -> FloatArray:
     """Return f(z)(ν + z²) of the standard Student-t."""
     return np.asarray(np.exp(_standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))
-
-
-def _cauchy_crps(z: FloatArray) -> FloatArray:
-    """Return the score with one degree of freedom, for which the general formula is infinity minus infinity.
-
-    From ``crps'(z) = 2 F(z) - 1`` and ``crps(0) = 2 log(2) / π``.
-    """
-    return np.asarray((2 * np.log(2.0) + 2 * z * np.arctan(z) - 2 * np.log(np.hypot(1.0, z))) / np.pi)

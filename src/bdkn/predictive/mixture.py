@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaln, gammaln, logsumexp, ndtri, stdtrit
+from scipy.special import betaln, gammaln, logsumexp, ndtr, ndtri, stdtrit
 
 from bdkn.arrays import read_numbers
 from bdkn.blocks import CACHED_CELLS, THREAD_ROWS, row_slices, rows_within
@@ -25,7 +24,6 @@ from bdkn.predictive.location_scale import (
     check_location_scale,
     log_density,
     normal_absolute_mean,
-    normal_cdf,
     normal_logpdf,
     standardise,
 )
@@ -132,7 +130,7 @@ class GaussianMixture(Predictive):
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         z = standardise(y[:, :, None], self.loc[:, None, :], self.scale[:, None, :])
-        return np.minimum(self._mix(normal_cdf(z)), 1.0)
+        return np.minimum(self._mix(np.asarray(ndtr(z))), 1.0)
 
     def _ppf(self, q: FloatArray) -> FloatArray:
         return np.stack([self._quantile(level) for level in q], axis=1)
@@ -140,23 +138,21 @@ class GaussianMixture(Predictive):
     def _quantile(self, q: float) -> FloatArray:
         if q > 0.5:  # the upper tail of the mixture is the lower tail of its mirror image, where F keeps its digits
             return -self._with(loc=-self.loc)._quantile(1.0 - q)
-        lower, upper = self._bracket(q)
+        # The quantile lies between those of the components that count.
+        components = Gaussian.unchecked(self.loc.ravel(), self.scale.ravel()).ppf(q).reshape(self.loc.shape)
+        lower: FloatArray = np.where(self.weights > 0, components, np.inf).min(axis=1)
         if q == 0.0:
             return lower
+        upper = np.where(self.weights > 0, components, -np.inf).max(axis=1)
+
+        def log_excess(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            """Return ``log F(x) - log q`` and its slope; in the tail, log F is far straighter than F."""
+            F, f = self.cdf(x), self.pdf(x)
+            with np.errstate(all="ignore"):
+                return np.log(F / q), f / F
+
         lower, upper = np.clip(lower, -_MOST, _MOST), np.clip(upper, -_MOST, _MOST)  # they may overflow
-        return increasing_root(lambda x: self._log_excess(x, q), lower, upper, 1e-14 * self.scale.min(axis=1))
-
-    def _bracket(self, q: float) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the greatest q-quantile among the components that count; the mixture's lies between."""
-        components = Gaussian(self.loc.ravel(), self.scale.ravel()).ppf(q).reshape(self.loc.shape)
-        counts = self.weights > 0
-        return np.where(counts, components, np.inf).min(axis=1), np.where(counts, components, -np.inf).max(axis=1)
-
-    def _log_excess(self, x: FloatArray, q: float) -> tuple[FloatArray, FloatArray]:
-        """Return ``log F(x) - log q`` and its slope ``f(x) / F(x)``; in the tail, log F is far straighter than F."""
-        F, f = self.cdf(x), self.pdf(x)
-        with np.errstate(all="ignore"):
-            return np.log(F / q), f / F
+        return increasing_root(log_excess, lower, upper, 1e-14 * self.scale.min(axis=1))
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         steps, level = np.cumsum(self.weights, axis=1), generator.random((len(self), size))
@@ -311,13 +307,14 @@ class StudentTMixture(Predictive):
         return StudentT.unchecked(self.df, self.loc, self.scale)
 
     def mean(self) -> FloatArray:
-        """Return the mean of the mixture."""
         return self.loc + self.scale * self._offset()
 
     def var(self) -> FloatArray:
-        """Return the variance of the mixture."""
+        squares = np.square(self.position, dtype=np.float64) + np.square(self.width, dtype=np.float64)
+        own = self.kept / (1.0 - 2.0 / self.df)
         with np.errstate(over="ignore"):
-            return self.scale**2 * self._variance()
+            variance = own + np.einsum("nc,nc->n", self.mass, squares) - self._offset() ** 2
+            return np.asarray(self.scale**2 * variance)
 
     def _affine(self, scale: float, shift: float) -> Self:
         with np.errstate(over="ignore"):
@@ -328,8 +325,16 @@ class StudentTMixture(Predictive):
 
     def carry(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles (n, k) at levels (n, k) of each row's own."""
-        q_t = _t_quantiles(self.df, levels)
-        u = self._in_blocks(_loops().quantiles, levels, q_t, ndtri(levels))
+        df = self.df  # quantiles of the Student-t are computed once for equal rows
+        shared = levels.strides[0] == 0 and bool((df == df[:1]).all())
+        ν, q = (df[:1], levels[:1]) if shared else (df, levels)
+        lower = np.minimum(q, 1.0 - q)
+        tail: FloatArray = stdtrit(ν[:, None], lower)
+        for far in np.unique(lower[lower < FAR_DOWN]):  # where stdtrit fails
+            standard = StudentT.unchecked(ν, np.zeros(len(ν)), np.ones(len(ν)))
+            tail = np.where(lower == far, standard.ppf(far)[:, None], tail)
+        q_t = np.broadcast_to(np.where(q > 0.5, -tail, tail), levels.shape)
+        u = self._in_blocks("quantiles", levels, q_t, ndtri(levels))
         with np.errstate(invalid="ignore"):
             y = self.loc[:, None] + self.scale[:, None] * u
         return np.where(self.scale[:, None] > 0.0, y, self.loc[:, None])
@@ -337,20 +342,15 @@ class StudentTMixture(Predictive):
     def _offset(self) -> FloatArray:
         return np.asarray(np.einsum("nc,nc->n", self.mass, self.position, dtype=np.float64))
 
-    def _variance(self) -> FloatArray:
-        squares = np.square(self.position, dtype=np.float64) + np.square(self.width, dtype=np.float64)
-        own = self.kept / (1.0 - 2.0 / self.df)
-        return np.asarray(own + np.einsum("nc,nc->n", self.mass, squares) - self._offset() ** 2)
-
     def _logpdf(self, y: FloatArray) -> FloatArray:
         loc, scale = self.loc[:, None], self.scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            density = self._in_blocks(_loops().log_density, (y - loc) / scale) - np.log(scale)
+            density = self._in_blocks("log_density", (y - loc) / scale) - np.log(scale)
         density = np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
         return np.where(np.isnan(y), np.nan, density)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        return self._in_blocks(_loops().distribution, standardise(y, self.loc[:, None], self.scale[:, None]))
+        return self._in_blocks("distribution", standardise(y, self.loc[:, None], self.scale[:, None]))
 
     def _ppf(self, q: FloatArray) -> FloatArray:
         return self.carry(np.broadcast_to(q, (len(self), len(q))))
@@ -368,16 +368,18 @@ class StudentTMixture(Predictive):
         return np.asarray(self.loc[:, None] + self.scale[:, None] * u)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        own, precisions = self.kept**2 * _half_distance(self.df), _precisions(self.df)
+        ν = np.minimum(self.df, GAUSSIAN_DF)  # E|T - T'|/2 of a standard Student-t:
+        half = np.exp(np.log(2.0 * np.sqrt(ν) / (ν - 1.0)) + betaln(0.5, ν - 0.5) - 2.0 * betaln(0.5, ν / 2.0))
+        own, precisions = self.kept**2 * half, _precisions(self.df)
 
         def standard(u: FloatArray) -> FloatArray:
-            half_distances = self._in_blocks(_loops().half_distances, *precisions)
-            return self._in_blocks(_loops().distances, u) - half_distances[:, None] - own[:, None]
+            half_distances = self._in_blocks("half_distances", *precisions)
+            return np.asarray(self._in_blocks("distances", u) - half_distances[:, None] - own[:, None])
 
         return by_scale(y, self.loc, self.scale, standard)
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
-        return by_scale(y, self.loc, self.scale, lambda u: self._in_blocks(_loops().distances, u))
+        return by_scale(y, self.loc, self.scale, lambda u: self._in_blocks("distances", u))
 
     def _components(self) -> Components:
         loc, scale = self.loc[:, None], self.scale[:, None]
@@ -386,8 +388,11 @@ class StudentTMixture(Predictive):
         parts = np.hstack([loc, loc + scale * self.position]), np.hstack([scale, scale * self.width])
         return weights, df, *parts
 
-    def _in_blocks(self, function: Callable[..., FloatArray], *per_row: FloatArray) -> FloatArray:
+    def _in_blocks(self, name: str, *per_row: FloatArray) -> FloatArray:
         """Return the results of a compiled function, computed on several threads if rows are many."""
+        from bdkn.kernels import student_mixture
+
+        function = getattr(student_mixture, name)
         parts = row_slices(len(self), THREAD_ROWS)
         found: list[Any] = [None] * len(parts)
 
@@ -400,30 +405,6 @@ class StudentTMixture(Predictive):
 
         run_on_threads(compute, range(len(parts)))
         return np.concatenate(found) if len(found) > 1 else found[0]
-
-
-def _loops() -> ModuleType:
-    """Return the compiled loops over components, which are loaded when they are needed."""
-    from bdkn.kernels import student_mixture
-
-    return student_mixture
-
-
-def _t_quantiles(df: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the quantiles of a standard Student-t at levels (n, k), computed once for equal rows."""
-    shared = levels.strides[0] == 0 and bool((df == df[:1]).all())
-    ν, q = (df[:1], levels[:1]) if shared else (df, levels)
-    lower = np.minimum(q, 1.0 - q)
-    tail: FloatArray = stdtrit(ν[:, None], lower)
-    for far in np.unique(lower[lower < FAR_DOWN]):  # where stdtrit fails
-        tail = np.where(lower == far, StudentT(ν, np.zeros(len(ν)), 1.0).ppf(far)[:, None], tail)
-    return np.broadcast_to(np.where(q > 0.5, -tail, tail), levels.shape)
-
-
-def _half_distance(df: FloatArray) -> FloatArray:
-    """Return E|T - T'|/2 of a standard Student-t."""
-    ν = np.minimum(df, GAUSSIAN_DF)
-    return np.asarray(np.exp(np.log(2.0 * np.sqrt(ν) / (ν - 1.0)) + betaln(0.5, ν - 0.5) - 2.0 * betaln(0.5, ν / 2.0)))
 
 
 def _precisions(df: FloatArray) -> tuple[FloatArray, FloatArray]:

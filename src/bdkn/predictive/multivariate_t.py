@@ -22,8 +22,21 @@ from bdkn.predictive.location_scale import MOST_DF, StudentT
 from bdkn.typing import FloatArray
 
 
+class _Joint:
+    """Common methods of distributions with a centre."""
+
+    loc: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.loc)
+
+    def mean(self) -> FloatArray:
+        """Return ``loc``, the centre, whether or not the first moment exists."""
+        return self.loc.copy()
+
+
 @dataclass(frozen=True, eq=False, init=False)
-class MultivariateT:
+class MultivariateT(_Joint):
     """Joint Student-t distribution of one target at n rows: ``St_n(df, loc, shape)``.
 
     Parameters
@@ -55,15 +68,7 @@ class MultivariateT:
         centre, matrix = read_numbers("loc", loc), read_numbers("shape", shape)
         if centre.ndim != 1 or matrix.shape != centre.shape * 2:
             raise InvalidParameterError(f"loc must be (n,) and shape (n, n); got {centre.shape} and {matrix.shape}")
-        _check_finite(loc=centre, shape=matrix)
-        self.__dict__.update(df=float(df), loc=centre, shape=matrix)
-
-    def __len__(self) -> int:
-        return len(self.loc)
-
-    def mean(self) -> FloatArray:
-        """Return ``loc``, the centre, whether or not the first moment exists."""
-        return self.loc.copy()
+        self.__dict__.update(df=float(df), **_finite(loc=centre, shape=matrix))
 
     def cov(self) -> FloatArray:
         """Return the covariance ``shape * df / (df - 2)``; ``df`` must be above 2, or there is none."""
@@ -108,7 +113,7 @@ class MultivariateT:
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class VectorT:
+class VectorT(_Joint):
     """Student-t distributions of q targets, one for each of n rows: ``St_q(df, loc, shape)``.
 
     Parameters
@@ -143,11 +148,7 @@ class VectorT:
             )
         if not (degrees > 0).all():
             raise InvalidParameterError(f"df must be > 0; got {degrees.min()}")
-        _check_finite(loc=centre, shape=matrices)
-        self.__dict__.update(df=np.broadcast_to(degrees, len(centre)), loc=centre, shape=matrices)
-
-    def __len__(self) -> int:
-        return len(self.loc)
+        self.__dict__.update(df=np.broadcast_to(degrees, len(centre)), **_finite(loc=centre, shape=matrices))
 
     def __getitem__(self, rows: Any) -> VectorT:
         index: Any = [rows] if isinstance(rows, (int, np.integer)) else rows
@@ -157,10 +158,6 @@ class VectorT:
     def n_targets(self) -> int:
         """The number q of targets."""
         return int(self.loc.shape[1])
-
-    def mean(self) -> FloatArray:
-        """Return ``loc`` (n, q), the centres, whether or not the first moments exist."""
-        return self.loc.copy()
 
     def cov(self) -> FloatArray:
         """Return the covariances (n, q, q) of the targets of each row; ``df`` must be above 2, or there are none."""
@@ -201,7 +198,7 @@ class VectorT:
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class MatrixT:
+class MatrixT(_Joint):
     """Joint Student-t distribution of q targets at n rows.
 
     Given a covariance Σ ~ Inv-Wishart(df + q - 1, df ``columns``) of the targets, Y is matrix-normal with centre
@@ -241,15 +238,7 @@ class MatrixT:
             raise InvalidParameterError(
                 f"loc must be (n, q), rows (n, n) and columns (q, q); got {centre.shape}, {across.shape}, {along.shape}"
             )
-        _check_finite(loc=centre, rows=across, columns=along)
-        self.__dict__.update(df=float(df), loc=centre, rows=across, columns=along)
-
-    def __len__(self) -> int:
-        return len(self.loc)
-
-    def mean(self) -> FloatArray:
-        """Return ``loc`` (n, q), the centre, whether or not the first moment exists."""
-        return self.loc.copy()
+        self.__dict__.update(df=float(df), **_finite(loc=centre, rows=across, columns=along))
 
     def marginal(self) -> VectorT:
         """Return the distribution of the targets of each row on its own."""
@@ -297,11 +286,12 @@ def inverse_wishart_roots(ν: float, root: FloatArray, size: int, generator: np.
     return np.asarray(np.linalg.solve(T, np.broadcast_to(root.T, T.shape)).swapaxes(1, 2))
 
 
-def _check_finite(**parts: FloatArray) -> None:
-    """Raise unless all numbers are finite."""
+def _finite(**parts: FloatArray) -> dict[str, FloatArray]:
+    """Return the arrays; raise unless all numbers are finite."""
     for name, part in parts.items():
         if not np.isfinite(part).all():
             raise InvalidParameterError(f"{name} must be finite; {np.sum(~np.isfinite(part))} of {part.size} are not")
+    return parts
 
 
 def _covariance(least_df: float, shape: FloatArray, df: FloatArray | None = None) -> FloatArray:

@@ -170,14 +170,12 @@ class Transformed(Predictive):
         return np.where((self.scale > 0.0) & np.isfinite(mean), mean, self.median())
 
     def var(self) -> FloatArray:
-        """Return the variance of each row, infinite where it does not exist."""
         first, second = self._moments
         with np.errstate(invalid="ignore"):
             spread = second - first**2
         return np.where(self.scale > 0.0, np.where(np.isnan(spread), np.inf, np.maximum(spread, 0.0)), 0.0)
 
     def median(self) -> FloatArray:
-        """Return the median of each row."""
         return np.where(self.scale > 0.0, self._median, self._point)
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
@@ -257,16 +255,14 @@ class Transformed(Predictive):
     @lazy
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """The first two moments of the distance from the median."""
-        if isinstance(self.base, StudentTMixture):
-            return self._mixture_moments(self.base)
-        upper, lower = self._halves
-        with np.errstate(invalid="ignore"):
-            return upper.first - lower.first, upper.second + lower.second
-
-    def _mixture_moments(self, base: StudentTMixture) -> tuple[FloatArray, FloatArray]:
-        """Return the moments by component: one quadrature of the mixture would miss narrow Gaussians."""
+        base = self.base
+        if not isinstance(base, StudentTMixture):
+            upper, lower = self._halves
+            with np.errstate(invalid="ignore"):
+                return upper.first - lower.first, upper.second + lower.second
+        # By component: one quadrature of the mixture would miss narrow Gaussians.
         loc, scale = base.loc + self._moved, base.scale
-        student = type(self)(StudentT(base.df, loc, scale), self.link, self.unit, self.shift)
+        student = type(self)(StudentT.unchecked(base.df, loc, scale), self.link, self.unit, self.shift)
         student.__dict__["_moved"] = np.zeros(len(self))  # moved with the mixture, not by its own median
         first = student.mean() - self._median
         share = base.kept * np.ptp(student._limits, axis=1)
@@ -395,12 +391,12 @@ class Transformed(Predictive):
             last = np.clip(stop, *np.hsplit(self._image(np.array([END, 1.0 - END])), 2))
             beyond = np.where(np.isfinite(stop), beyond, np.abs(y - self._target(last)))
             stop = np.where(np.isfinite(stop), stop, last)
-        columns = [self._rise_to(start[:, None], stop[:, k : k + 1], width[:, None]) for k in range(y.shape[1])]
-        return np.asarray(np.stack(columns, axis=1) + beyond) if columns else beyond
-
-    def _rise_to(self, start: FloatArray, stop: FloatArray, width: FloatArray) -> FloatArray:
-        nodes, weights = path(start, np.where(np.isfinite(stop), stop, start), width, self._breaks, self._rule)
-        return np.asarray(np.sum(weights * (2.0 * self._image_cdf(nodes) - 1.0) * self._slope(nodes), axis=1))
+        rise = beyond.copy()
+        for k in range(y.shape[1]):
+            end = np.where(np.isfinite(stop[:, k]), stop[:, k], start)[:, None]
+            nodes, weights = path(start[:, None], end, width[:, None], self._breaks, self._rule)
+            rise[:, k] += np.sum(weights * (2.0 * self._image_cdf(nodes) - 1.0) * self._slope(nodes), axis=1)
+        return rise
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         if self._is_whole:

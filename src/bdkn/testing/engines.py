@@ -67,13 +67,16 @@ def engine_checks(*, same_as_reference: bool = True) -> list[tuple[str, Check]]:
 
 
 def check_order(engine: Engine, tolerance: float) -> None:
-    """Networks come in the order of their jobs, and each is the one that is trained alone."""
+    """Networks come in the order of their jobs, each is the one that is trained alone, by any number of threads."""
     jobs, rows = _different_jobs(), _rows()
     together = engine.train(jobs, rows)
     lengths = {len(together.networks), len(together.loss_curves), len(together.best_epochs), len(jobs)}
     require(len(lengths) == 1, "there is one network, one loss curve and one best epoch per job")
     for number, job in enumerate(jobs):
         _require_same(together[[number]], engine.train([job], rows), tolerance, "a job is trained as if it were alone")
+    results = [engine.train(_jobs(3), _rows(), n_jobs=n_jobs) for n_jobs in (None, 1, 2, -1)]
+    for result in results[1:]:
+        _require_same(result, results[0], 0.0, "the number of threads has no influence")
 
 
 def check_seeds(engine: Engine, tolerance: float) -> None:
@@ -163,13 +166,6 @@ def check_reports(engine: Engine, tolerance: float) -> None:
     require(all(report.mean is None and report.variance is None for report in bare), "no watched rows, no outputs")
 
 
-def check_n_jobs(engine: Engine, tolerance: float) -> None:
-    """The number of threads has no influence."""
-    results = [engine.train(_jobs(3), _rows(), n_jobs=n_jobs) for n_jobs in (None, 1, 2, -1)]
-    for result in results[1:]:
-        _require_same(result, results[0], 0.0, "the number of threads has no influence")
-
-
 def check_divergence(engine: Engine, tolerance: float) -> None:
     """A job that diverges raises no error, is not finite, and does not disturb the others."""
     rows, (good, bad) = _rows(), _jobs(2)
@@ -230,7 +226,6 @@ _CHECKS: tuple[Check, ...] = (
     check_counts,
     check_early_stopping,
     check_reports,
-    check_n_jobs,
     check_divergence,
     check_errors,
     check_networks,

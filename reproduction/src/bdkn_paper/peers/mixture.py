@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from bdkn.predictive import GaussianMixture
-from bdkn.predictive.location_scale import normal_cdf, normal_logpdf, standardise
+from bdkn.predictive.location_scale import normal_logpdf, standardise
 from bdkn.typing import FloatArray
 
 _AT_ONCE = 2**22  # rows times values times components: limits the memory to some hundred MB
 _DENSE, _EVEN, _OUTER = 256, 192, 32  # nodes: where components are, over their whole range, beyond it on each side
 _NODES = _DENSE + _EVEN + 2 * _OUTER
-_LEVELS = normal_cdf(np.linspace(-4, 4, _DENSE))
+_LEVELS = ndtr(np.linspace(-4, 4, _DENSE))
 _DRAWS = 8  # per component, to find where the components are
 _REACH = 6.0  # distance of the outermost nodes, in scales of the outermost components
 
@@ -67,7 +67,7 @@ def _distance(mixture: GaussianMixture, y: FloatArray) -> FloatArray:
     """Return ``E|X - y|``."""
     y, loc, scale = y[:, :, None], mixture.loc[:, None, :], mixture.scale[:, None, :]
     z = standardise(y, loc, scale)
-    return mixture._mix((y - loc) * (2 * normal_cdf(z) - 1) + 2 * scale * np.exp(normal_logpdf(z)))
+    return mixture._mix((y - loc) * (2 * ndtr(z) - 1) + 2 * scale * np.exp(normal_logpdf(z)))
 
 
 def _nodes(loc: FloatArray, scale: FloatArray, z: FloatArray) -> FloatArray:
