@@ -68,8 +68,9 @@ class EncodedPeer:
 
     def fit(self, X: Any, y: FloatArray) -> Self:
         """Fit encoders and model to training rows; with early stopping, the model to nine tenths of them."""
-        self.encoder = usual_encoder(X)
-        inputs, validation = self.encoder.fit_transform(plain_frame(X), y), {}
+        frame = plain_frame(X)
+        self.encoder = usual_encoder(frame)
+        inputs, validation = self.encoder.fit_transform(frame, y), {}
         if self.stop is not None and len(y) >= _LEAST_ROWS:
             from sklearn.model_selection import train_test_split
 
@@ -145,14 +146,13 @@ def plain_frame(X: Any) -> Any:
     return frame
 
 
-def usual_encoder(X: Any) -> Any:
+def usual_encoder(frame: Any) -> Any:
     """Return the usual encoder: scaled numbers, one input per value of small categories, mean targets of others."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
-    frame = plain_frame(X)
     numbers = [name for name in frame if frame[name].dtype.kind == "f"]
     texts = [name for name in frame if name not in numbers]
     small = [name for name in texts if frame[name].nunique() <= _FEW_VALUES]

@@ -768,7 +768,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def held_out_(self) -> HeldOut | None:
-        """Predictions of the members in use for held-out rows, with targets, in scaled units; None without such rows."""
+        """Predictions of the members in use for held-out rows, with targets, in scaled units; None without any."""
         model = self._fitted()
         model.check_has_rows()
         return model.held_out

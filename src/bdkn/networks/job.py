@@ -15,7 +15,8 @@ import joblib
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bdkn.data.rows import Rows, RowSelection
+from bdkn.data.folds import RowSelection
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError, check_choice, check_number, require
 from bdkn.networks.mlp import Predictor, Trained
 from bdkn.networks.objective import Objective, SquaredError, get_objective

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from bdkn.data.rows import Rows, RowSelection
+from bdkn.data.folds import RowSelection
+from bdkn.data.rows import Rows
 from bdkn.errors import warn_user
 from bdkn.memory import check_memory
 from bdkn.networks.job import (
