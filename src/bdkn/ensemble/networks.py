@@ -101,22 +101,18 @@ class NetworkEnsemble:
 
         If a member is an average over folds, its variance is the folds' average plus the variance of their means.
         """
-        means, variances = self._by_fold(self.inputs.check_rows(X))
+        means, variances = self.by_fold(self.inputs.check_rows(X))
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     def forecast(self, X: NDArray[Any]) -> Forecast:
         """Return the forecast for checked rows, in scaled units, computed a block of rows at a time."""
         if len(X) <= PREDICTED_ROWS:
-            return Forecast.of(*self._by_fold(X))
+            return Forecast.of(*self.by_fold(X))
         blocks = row_slices(len(X), PREDICTED_ROWS)
-        return Forecast.concatenate([Forecast.of(*self._by_fold(X[block])) for block in blocks])
+        return Forecast.concatenate([Forecast.of(*self.by_fold(X[block])) for block in blocks])
 
-    def by_fold(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of every network, each (folds, n, H), for table rows, in scaled units."""
-        return self._by_fold(self.inputs.check_rows(X))
-
-    def _by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of every network, each (folds, n, H)."""
+    def by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of every network, each (folds, n, H), for checked rows, in scaled units."""
         with np.errstate(over="ignore", invalid="ignore"):
             means, variances = self.networks.outputs(self.inputs.transform(table))
         H = len(self.names)
@@ -189,18 +185,14 @@ class NetworkMembers:
         if held_out is not None and held_out.fold_of is not None:
             must(held_out.fold_of.max() < self.ensemble.n_folds, "fold_of must be one of the folds")
 
-    def on_device(self) -> AbstractContextManager[None]:
-        """Return the context in which networks predict many rows on the GPU, if the engine is for one."""
-        return on_device_of(self.engine)
-
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with self.on_device():
+        with on_device_of(self.engine):
             return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (folds, n, H) of every network for checked rows, in scaled units."""
-        with self.on_device():
+        with on_device_of(self.engine):
             return self.ensemble.by_fold(X)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -50,10 +50,6 @@ class FitProvenance:
     ) -> FitProvenance:
         """Return the provenance of a fit of a regressor to these rows, with folds of that digest."""
         return cls(entropy, digest(rows), member_parameters(model), folds)
-
-    def with_parameters(self, **chosen: Any) -> FitProvenance:
-        """Return the provenance with the values that a fit chose itself for some of its parameters."""
-        return replace(self, parameters={**self.parameters, **chosen})
 
     def check_same(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
         """Raise unless members that a regressor makes from these rows and folds can join those of the fit."""

@@ -165,13 +165,16 @@ def cross_fit_networks(
         candidates = fit_linear(encoded, plan).join(candidates)
     members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
     finite = finite_members(is_finite, candidates.names)
+    provenance = provenance or FitProvenance.of(params, entropy, encoded, digest)
+    if chosen:
+        provenance = replace(provenance, parameters={**provenance.parameters, **chosen})
     return CrossFit(
         reader,
         members,
         finite,
         held_out,
         targets,
-        (provenance or FitProvenance.of(params, entropy, encoded, digest)).with_parameters(**chosen),
+        provenance,
         first + len(plan.names),
         rows.X,
         plan.held_out,
