@@ -295,14 +295,11 @@ class Candidates:
         if not own_variance:
             constant = constant_variance(scores.mse)
             held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
-        ensemble = NetworkEnsemble(self.names, self.trained.networks, inputs, targets, constant)
-        return members_of(ensemble, scores, self.trained), held_out, is_finite
-
-
-def members_of(ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained) -> NetworkMembers:
-    """Return the members whose networks were trained in the order of the ensemble."""
-    epochs = np.array(trained.best_epochs)
-    return NetworkMembers(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs)
+        trained = self.trained
+        ensemble = NetworkEnsemble(self.names, trained.networks, inputs, targets, constant)
+        epochs = np.array(trained.best_epochs)
+        members = NetworkMembers(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs)
+        return members, held_out, is_finite
 
 
 # A linear member: the lasso as networks without hidden layers, cross-fitted as other networks are. In tables with more
@@ -350,18 +347,14 @@ def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
     counts = None if rows.counts is None else rows.counts[chosen]
     mean = float(np.average(rows.y, weights=rows.counts))
     slope, error = _lasso(rows.X[chosen], np.asarray(rows.y[chosen], dtype=np.float64) - mean, counts)
-    loss = np.array([(np.log(2.0 * np.pi * error) + 1.0) / 2.0])
-    return Trained(_network(slope, mean, error), (loss,), (np.empty(0),), (0,))
-
-
-def _network(slope: FloatArray, intercept: float, variance: float) -> Networks:
-    """Return a network without hidden layers that predicts a linear function with a constant variance."""
-    raw = variance - MIN_VARIANCE
+    raw = error - MIN_VARIANCE
     W = np.zeros((1, 2, len(slope)), dtype=np.float32)
     W[0, 0] = slope
     # The inverse of softplus, log(exp(v) - 1), without overflow.
-    b = np.array([[intercept, raw + np.log(-np.expm1(-raw))]], dtype=np.float32)
-    return Networks(NetworkSpec(n_inputs=len(slope), hidden=()), ((W, b),))
+    b = np.array([[mean, raw + np.log(-np.expm1(-raw))]], dtype=np.float32)
+    network = Networks(NetworkSpec(n_inputs=len(slope), hidden=()), ((W, b),))
+    loss = np.array([(np.log(2.0 * np.pi * error) + 1.0) / 2.0])
+    return Trained(network, (loss,), (np.empty(0),), (0,))
 
 
 def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -79,25 +79,21 @@ def member_parameters(model: BaseEstimator) -> dict[str, Any]:
 
 def digest(rows: Rows) -> str:
     """Return a hash of rows, targets and counts."""
-    seen = hashlib.sha256()
-    for part in (*_arrays(rows.X), rows.y, *(() if rows.counts is None else (rows.counts,))):
+    X, seen = rows.X, hashlib.sha256()
+    parts: list[NDArray[Any]]
+    if hasattr(X, "columns"):  # a data frame
+        parts = [part for name in X.columns for part in (np.array([name], dtype=object), np.asarray(X[name]))]
+    elif hasattr(X, "indptr"):  # a sparse matrix
+        parts = [X.data, X.indices, X.indptr]
+    else:
+        parts = [np.asarray(X)]
+    parts += [rows.y] if rows.counts is None else [rows.y, rows.counts]
+    for part in parts:
         seen.update(f"{part.dtype.str} {part.shape}".encode())
         for start in range(0, len(part), BLOCK_ROWS):
             block = np.ascontiguousarray(part[start : start + BLOCK_ROWS])
             seen.update(repr(block.tolist()).encode() if block.dtype == object else block.tobytes())
     return seen.hexdigest()
-
-
-def _arrays(X: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays that a table consists of: itself, a frame's columns, or the parts of a sparse matrix."""
-    if hasattr(X, "columns"):
-        for name in X.columns:
-            yield np.array([name], dtype=object)
-            yield np.asarray(X[name])
-    elif hasattr(X, "indptr"):
-        yield from (X.data, X.indices, X.indptr)
-    else:
-        yield np.asarray(X)
 
 
 def is_nested(value: Any) -> bool:

@@ -148,6 +148,9 @@ def cross_fit_networks(
             return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
 
     is_finite = trained.networks.is_finite()
+    provenance = provenance or FitProvenance.of(params, entropy, encoded, digest)
+    if chosen:
+        provenance = replace(provenance, parameters={**provenance.parameters, **chosen})
 
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
@@ -165,9 +168,6 @@ def cross_fit_networks(
         candidates = fit_linear(encoded, plan).join(candidates)
     members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
     finite = finite_members(is_finite, candidates.names)
-    provenance = provenance or FitProvenance.of(params, entropy, encoded, digest)
-    if chosen:
-        provenance = replace(provenance, parameters={**provenance.parameters, **chosen})
     return CrossFit(
         reader,
         members,
