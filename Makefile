@@ -14,6 +14,8 @@ PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Texts are UTF-8 wherever tests read and write them.
 export PYTHONUTF8 = 1
+# Compiled modules are kept on disk, even if the environment asks for none: tests start many processes.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test lint types layers compile compile-avx2 docs gallery architecture tests tests-avx2 stress bare paper bench clean \
 	matrix release types-user hooks

@@ -24,19 +24,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 @pytest.fixture(scope="module")
 def small_forests() -> Iterator[None]:
-    """Let the forests that choose a link and shape a density have 30 trees: they take most of the time of a small fit.
+    """Let the forests that choose a link and shape a density have 16 trees: they take most of the time of a small fit.
 
     For files whose tests are not about links and densities; see tests/regressors/conftest.py.
     """
     from bdkn.model import density, target_choice
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(density, "_MOST_TREES", 30)
-        patch.setattr(target_choice, "_TREES", 30)
+        patch.setattr(density, "_MOST_TREES", 16)
+        patch.setattr(target_choice, "_TREES", 16)
         yield
 
 
-_FOLLOWED_S = 0.1
+_FOLLOWED_S = 0.03
 """Seconds of the processor for which coverage follows one test function; its other cases run as fast as they can."""
 
 _followed: Counter[str] = Counter()

@@ -102,9 +102,13 @@ def test_first_line_is_a_sentence(name):
     assert not rest or rest[0] == ""
 
 
-# Examples of the regressors and of load run in test_docstrings.py, those of their methods, too.
+# Examples of the regressors and of load run in test_docstrings.py, those of their methods, too. Several names of one
+# thing have one example.
+EXAMPLES = {resolve(name): name for name in NAMES if name.removeprefix("bdkn.") not in (*REGRESSORS, "load")}
+
+
 @pytest.mark.no_cover
-@pytest.mark.parametrize("name", [name for name in NAMES if name.removeprefix("bdkn.") not in (*REGRESSORS, "load")])
+@pytest.mark.parametrize("name", EXAMPLES.values())
 def test_examples_run(name):
     if name in EXTRAS:
         pytest.importorskip(EXTRAS[name])

@@ -129,8 +129,8 @@ WITH_BLOCKS = [page for page in PAGES if runnable(page) and page.name not in RUN
 
 
 @pytest.fixture
-def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let networks of this process be trained for few epochs, and be few."""
+def short_training(monkeypatch: pytest.MonkeyPatch, small_forests: None) -> None:
+    """Let networks of this process be trained for few epochs, and be few, and forests be small."""
     usual = training_settings.default_size
     monkeypatch.setattr(training_settings, "default_size", lambda n_rows: usual(n_rows)._replace(**SHORT))
 

@@ -151,6 +151,7 @@ def test_categories_keep_the_inputs_that_were_learned_for_the_sample(small_chunk
     assert np.corrcoef(models[0].predict(frame), y)[0, 1] > 0.7
 
 
+@pytest.mark.no_cover
 def test_targets_beyond_those_of_the_sample_need_no_link_of_the_sample(small_chunks):
     X, y = table()
     y = np.exp(y)

@@ -8,6 +8,11 @@ from typer.testing import CliRunner
 from bdkn.cli import app
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _small_forests(small_forests):
+    """Let all fits of these tests grow small forests."""
+
+
 @pytest.fixture
 def small_fits(monkeypatch):
     """Let `bdkn fit` train small networks."""

@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bdkn.networks import settings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "command-line.md"
 
 COMMAND = f"""#!{sys.executable}
 from bdkn.__main__ import main
+import pytest
+
 from bdkn.networks import settings
 
 usual = settings.default_size
@@ -34,6 +38,7 @@ def is_plain(script):
     return script.startswith("bdkn ") and script.count("\n") == 1 and not set(script) & set("|<>;&$`")
 
 
+@pytest.mark.no_cover
 def test_the_session_of_the_guide_runs(tmp_path, monkeypatch, run):
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     assert len(blocks) >= 7

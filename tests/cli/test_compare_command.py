@@ -9,6 +9,7 @@ from bdkn.cli.compare import METHODS, EncodedPeer, _limit, chosen_methods, plain
 from bdkn.errors import InvalidParameterError
 
 
+@pytest.mark.no_cover
 def test_methods_are_compared_on_the_same_folds(home, run, tmp_path):
     words = ("compare", home / "flats.csv", "--target", "price", "--drop", "id", "--folds", 3)
     result = run(*words, "--methods", "ridge,mean,process,boosting", "--picture", tmp_path / "c.png", "--json")
@@ -76,7 +77,7 @@ def test_usual_encoders_take_mixed_columns():
     assert plain["flag"].tolist()[::2] == [1.0, 0.0]
     assert plain["when"].diff().tolist()[3] == 1.0
     assert plain["kind"].tolist() == ["a", "missing", "b", "a"]
-    assert usual_encoder(X).fit_transform(plain, np.arange(4.0)).shape == (4, 6)
+    assert usual_encoder(plain).fit_transform(plain, np.arange(4.0)).shape == (4, 6)
 
 
 def test_methods_that_cannot_be_used(monkeypatch):

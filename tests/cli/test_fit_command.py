@@ -106,6 +106,7 @@ def test_a_deep_ensemble_is_judged_by_a_fifth_of_the_rows(home, run, tmp_path):
     assert type(bdkn.load(tmp_path / "m.bdkn")).__name__ == "DeepEnsembleRegressor"
 
 
+@pytest.mark.no_cover
 def test_a_stack_is_judged_by_its_held_out_rows(home, run, tmp_path, monkeypatch):
     """It is fitted with the same options as networks, and its page explains why it has no what-if."""
     from sklearn.linear_model import Ridge
@@ -145,14 +146,8 @@ WRONG = {
     ("--target", "price", "--effort", "most"): "--effort must be one of 'fast', 'balanced', 'best'",
     ("--target", "price", "--time", "district"): "--time must name a column of dates, such as 2024-03-31, or numbers",
     ("--target", "price", "--time", "built", "--groups", "district"): "--time and --groups cannot both",
-    (
-        "--target",
-        "price",
-        "--method",
-        "deep-ensemble",
-        "--lower",
-        "0",
-    ): "--lower and --upper need --method bdkn or stack",
+    ("--target", "price", "--method", "deep-ensemble", "--lower", "0"): "--time-limit need --method bdkn or stack",
+    ("--target", "price", "--method", "deep-ensemble", "--time-limit", "9"): "but --effort fast",
     ("--target", "price", "--jobs", "0"): "--jobs must be an integer other than 0",
     (
         "--target",

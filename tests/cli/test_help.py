@@ -12,6 +12,7 @@ VERBS = ["fit", "predict", "evaluate", "report", "explain", "inspect", "update",
 HEAVY = ("torch", "numba", "matplotlib", "sklearn", "scipy", "numpy", "pandas", "pyarrow", "jinja2")
 
 
+@pytest.mark.no_cover
 def test_help_of_no_verb_loads_anything_heavy():
     script = (
         "import sys\nfrom bdkn.cli import app\n"

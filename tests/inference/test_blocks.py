@@ -97,6 +97,7 @@ class TestDenseAlgebra:
         np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-9)
         assert log_evidence(stats, found) == pytest.approx(expected.log_evidence, rel=1e-8)
 
+    @pytest.mark.no_cover
     def test_given_the_covariance_it_is_gaussian(self):
         """The evidence is the mean of the matrix-normal density over draws of Σ from the prior."""
         Phi, Y, rng = block(4, 2, 2)

@@ -195,6 +195,7 @@ class TestTempering:
         assume(not np.any(falls[:-1] & ~falls[1:]))
         assert found.evidence - 3.0 * found.tempering >= max(grid) - 1e-3
 
+    @pytest.mark.no_cover
     def test_a_few_rows_do_not_decide_for_a_power(self):
         """Rows with constant noise whose members claim otherwise: by evidence alone some power is often best."""
         powers = []
@@ -360,6 +361,7 @@ def test_refusals(given, message):
         combine(*example()[:2], **given)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("folds", [5, 10, 50])
 def test_members_that_predict_a_mean_do_not_reveal_held_out_rows(folds):
     """Out of fold they predict the mean of the other rows, an exact falling function of the held-out rows."""
@@ -407,6 +409,7 @@ class TestAveraging:
         averaged = plain.averaged(forecast, fits.var(axis=0))
         assert averaged.averaging == pytest.approx(np.sqrt(1 - share), rel=1e-9)
 
+    @pytest.mark.no_cover
     def test_only_the_scale_of_predictions_changes(self):
         plain, forecast, fits, y = self.case()
         narrow = plain.averaged(forecast, fits.var(axis=0))

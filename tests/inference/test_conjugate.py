@@ -152,6 +152,7 @@ class TestPosterior:
 
 
 class TestPredictive:
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(("a0", "b0"), [(0.0, 0.0), (2.0, 0.5)])
     def test_density_is_the_integral_over_the_noise(self, a0, b0):
         Phi, y, rng = problem(rows=8, weights=2)
@@ -209,6 +210,7 @@ class TestPredictive:
         draws = (β @ new[0]) + np.sqrt(σ2) * rng.normal(size=len(σ2))
         assert sp.kstest(draws, lambda t: post.predictive(new).cdf(t[None, :])[0]).pvalue > 0.01
 
+    @pytest.mark.no_cover
     def test_calibrated_when_the_prior_is_true(self):
         rng = np.random.default_rng(5)
         prior = general_prior(2, a0=2.0, b0=1.0)

@@ -212,6 +212,7 @@ class TestMostProbableChoice:
 
 
 class TestPaperChoice:
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(("scale", "noise"), [(1.0, 0.3), (1.0, 3.0), (30.0, 0.3), (1e-3, 1.0)])
     def test_is_torch_adam_on_the_papers_objective(self, scale, noise):
         torch = pytest.importorskip("torch")

@@ -44,6 +44,7 @@ def compare(found, expected, rtol=1e-6):
     np.testing.assert_allclose(*precisions, rtol=rtol, atol=rtol * np.abs(precisions[1]).max())
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("options", [{}, {"tempering": 0.7}, {"prior_variance": 0.01}, {"prior_variance": "paper"}])
 def test_the_combination_is_that_of_all_weights(options, monkeypatch):
     forecast, y = members()
@@ -64,6 +65,7 @@ def test_equal_members_and_equal_rows(monkeypatch):
     compare(combine(forecast, y), with_all_weights(monkeypatch, forecast, y))
 
 
+@pytest.mark.no_cover
 def test_members_that_are_exactly_right_need_the_longer_way(monkeypatch):
     forecast, _ = members(seed=4)
     y = forecast.means.mean(axis=1)

@@ -88,6 +88,7 @@ def test_the_switch_holds_inside_its_block_only():
     assert rowwise._are_compiled
 
 
+@pytest.mark.no_cover
 def test_without_compiled_code_numba_is_never_loaded():
     script = """
 import sys

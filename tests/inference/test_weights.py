@@ -71,6 +71,7 @@ def test_alike_members_have_wide_intervals_and_do_not_differ():
     assert np.all(found.posterior.weights().scale[:3] < 0.01)  # given the prior variance of the highest evidence
 
 
+@pytest.mark.no_cover
 def test_members_of_different_quality_differ_and_intervals_cover():
     truth, held = np.array([0.8, 0.2, 0.0]), []
     for seed in range(40):

@@ -42,6 +42,7 @@ def test_within_a_few_units_in_the_last_place(name: str, truth: Callable[[Any], 
     np.testing.assert_allclose(out, truth(x.astype(np.float64)), rtol=3 * ULP, atol=1e-37)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["exp", "softplus", "sigmoid", "tanh"])
 def test_extremes_stay_finite(name: str) -> None:
     x = np.array([-np.inf, -1e38, -100, 0, 100, 1e38], dtype=np.float32)

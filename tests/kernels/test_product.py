@@ -123,6 +123,7 @@ print(LANES)
 """
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("cpu", "features", "needed", "lanes"),
     [

@@ -87,6 +87,7 @@ def test_it_is_the_mean_where_nothing_can_be_learned(y):
         assert not W[:, 0].any()
 
 
+@pytest.mark.no_cover
 def test_wide_tables_have_it_and_others_do_not():
     assert needs_linear(20, 50)
     assert needs_linear(200, 2000)
@@ -106,6 +107,7 @@ def test_wide_tables_have_it_and_others_do_not():
     assert len(narrow.loss_curve_) == 30
 
 
+@pytest.mark.no_cover
 def test_the_names_of_members_fix_whether_there_is_one():
     rows, y = sparse_rows(40, 6)
     found = [BDKNRegressor(names, **SMALL, random_state=0).fit(rows, y) for names in ("networks", ("networks",))]

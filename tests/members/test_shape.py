@@ -120,6 +120,7 @@ def test_the_tilt_is_chosen_again_for_another_narrowing(monkeypatch):
     assert (density.tilt, density.narrowing) == (0.3, 0.8)
 
 
+@pytest.mark.no_cover
 def test_scores_are_those_of_the_mixture():
     """Log scores that are computed on arrays are those of ``StudentTMixture``, to the bit."""
     y, n = Y[:50], 50

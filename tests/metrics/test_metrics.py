@@ -61,6 +61,7 @@ def test_default_levels_are_every_five_per_cent() -> None:
     np.testing.assert_allclose(calibration_curve(Y, DIST)[0], np.arange(1, 20) / 20)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("family", ["t", "mixture"])
 def test_a_true_model_is_calibrated_and_a_wrong_one_is_not(family: str) -> None:
     rng = np.random.default_rng(0)

@@ -77,6 +77,7 @@ def test_false_alarms_are_rare_at_any_time():
     assert share > 0.0  # bets that never win would pass as well
 
 
+@pytest.mark.no_cover
 def test_false_alarms_are_rare_at_the_edge_of_the_tolerance():
     def shifted(rng, n):
         p = rng.uniform(size=n)

@@ -32,11 +32,13 @@ def joined():
     return join(KINDS, ROWS)
 
 
+@pytest.mark.no_cover
 def test_it_is_a_predictive(joined):
     assert isinstance(joined, JoinedPredictive)
     check_predictive(joined[[0, 1, 3, 4]], n_draws=4000)
 
 
+@pytest.mark.no_cover
 def test_rows_are_those_of_the_parts(joined):
     for dist, rows in zip(KINDS, ROWS, strict=True):
         np.testing.assert_array_equal(joined[rows].mean(), dist.mean())
@@ -56,6 +58,7 @@ def test_each_row_has_one_prediction():
         join([Gaussian([0.0], 1.0), Gaussian([0.0], 1.0)], [[0], [0]])
 
 
+@pytest.mark.no_cover
 def test_mean_distances_are_integrals(joined):
     y = np.tile([-1.0, 0.5, 3.0], (8, 1))
     found, (excess, shortfall) = joined._absolute_mean(y), excess_and_shortfall(joined, y)

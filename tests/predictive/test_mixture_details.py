@@ -44,6 +44,7 @@ def test_what_rounding_of_the_masses_leaves_is_kept_by_the_student_t():
     np.testing.assert_allclose(dist.kept + dist.mass.sum(axis=1, dtype=np.float64), 1.0, rtol=1e-15)
 
 
+@pytest.mark.no_cover
 def test_no_rows():
     dist = StudentTMixture(5.0, np.empty(0), np.empty(0), 0.5, np.empty((0, 2)), np.empty((0, 2)), np.empty((0, 2)))
     assert len(dist) == 0
@@ -52,6 +53,7 @@ def test_no_rows():
     assert dist.rvs(3, 0).shape == (0, 3)
 
 
+@pytest.mark.no_cover
 def test_rows_in_blocks_are_rows_one_by_one():
     rng, n = np.random.default_rng(0), 4096 + 3
     dist = StudentTMixture(

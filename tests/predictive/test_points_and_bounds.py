@@ -13,6 +13,7 @@ from bdkn.predictive import Gaussian, GaussianMixture, IdentityLink, LogLink, St
 from bdkn.predictive.transformed import row_quantiles
 
 
+@pytest.mark.no_cover
 def test_rows_that_are_points_among_others():
     base = GaussianMixture([[0.5, 0.5], [0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.5], [0.1, 0.4]])
     for dist, point in (

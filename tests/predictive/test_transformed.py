@@ -50,6 +50,7 @@ def test_conformance_with_a_student_t(link):
     check_predictive(Transformed(StudentT(8.0, [0.0, 0.7], [0.4, 0.2]), link), n_draws=4000)
 
 
+@pytest.mark.no_cover
 def test_conformance_with_a_mixture_and_point_masses():
     base = GaussianMixture([[0.0, 1.0], [-1.0, 0.5]], [[0.5, 0.1], [0.6, 0.2]])
     check_predictive(Transformed(base, LINKS["log"]), n_draws=1000)

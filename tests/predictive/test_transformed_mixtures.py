@@ -7,7 +7,7 @@ import pytest
 
 from bdkn.predictive import ContinuedLink, IdentityLink, LogLink, StudentTMixture, Transformed
 
-LEVELS = (np.arange(200_000) + 0.5) / 200_000
+LEVELS = (np.arange(40_000) + 0.5) / 40_000
 LINKS = {
     "bounded": IdentityLink(-4.0, 4.0),
     "one bound, which cuts a component": IdentityLink(-0.5, 40.0),

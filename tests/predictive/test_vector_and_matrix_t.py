@@ -80,6 +80,7 @@ class TestVectorT:
 
 
 class TestMatrixT:
+    @pytest.mark.no_cover
     def test_density_is_the_mean_of_the_matrix_normal_over_covariances(self):
         dist, rng = matrices(rows=3, targets=2, df=6.0)
         Y = dist.loc + 0.5 * rng.normal(size=(3, 2))

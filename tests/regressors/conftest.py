@@ -1,4 +1,4 @@
-"""Fits of these tests grow small forests, except in files about links, densities, memory, and what users are shown."""
+"""Fits of these tests grow small forests, except in files about densities, memory, and what users are shown."""
 
 import pytest
 
@@ -8,7 +8,6 @@ FULL = (
     "test_few_rows.py",
     "test_guarantee.py",
     "test_memory.py",
-    "test_target.py",
     "test_useless_members.py",
 )
 

@@ -83,6 +83,7 @@ def test_evidence_is_a_density_of_the_targets_in_their_own_units(design, rows):
     assert stretched.evidence_ == pytest.approx(model.evidence_ - rows * np.log(10), rel=1e-4)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_prior_variance_maximises_the_evidence(design):
     def evidence(choice):

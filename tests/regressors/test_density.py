@@ -39,6 +39,7 @@ def model(request):
     return request.param().fit(X, Y)
 
 
+@pytest.mark.no_cover
 def test_predictions_have_the_shape(model):
     dist = model.predict_dist(NEW)
     assert isinstance(dist, StudentTMixture)
@@ -102,6 +103,7 @@ def test_joint_draws_are_those_of_the_student_t_carried_over(model):
     np.testing.assert_array_equal(np.argsort(np.argsort(plain.sample_y(NEW[:4], 50), axis=1), axis=1), ranks)
 
 
+@pytest.mark.no_cover
 def test_a_saved_model_predicts_the_same(tmp_path):
     model = networks().fit(X, Y)
     model.save(tmp_path / "model.bdkn")
@@ -110,6 +112,7 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     np.testing.assert_array_equal(loaded.predict_dist(NEW).crps(NEW_Y), model.predict_dist(NEW).crps(NEW_Y))
 
 
+@pytest.mark.no_cover
 def test_members_added_are_those_of_a_larger_fit():
     large = networks(n_members=3, select_members=False).fit(X, Y)
     grown = networks(n_members=2, select_members=False).fit(X, Y).add_members(1, X, Y)
@@ -131,6 +134,7 @@ def test_other_designs_keep_the_student_t(design):
     assert BDKNRegressor.from_paper(epochs=2).fit(X, Y).density_ is None
 
 
+@pytest.mark.no_cover
 def test_weights_count_rows():
     counts = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
     assert networks().fit(X, Y, sample_weight=counts).density_ is not None

@@ -22,6 +22,7 @@ def predictions(model):
     return np.stack(model.predict(NEW, return_std=True))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
 def test_same_seed_same_bits_for_any_number_of_jobs(cls):
     one, two, again = (cls(**grouped(**QUICK, n_jobs=jobs)).fit(X, y) for jobs in (1, 2, None))

@@ -145,6 +145,7 @@ def test_fewer_members_widen_by_their_own_disagreement():
     assert fewer.predict_dist(X[:1] + 100.0).scale > 3 * fewer.predict_dist(X[:1]).scale
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("error")
 def test_one_warning_if_many_rows_are_far_away():
     stack = BayesianStackingRegressor([("networks", BDKNRegressor(**grouped(**QUICK))), *TREES], random_state=0).fit(

@@ -51,6 +51,7 @@ def test_intervals_hold_with_few_rows(n, p):
     assert 0.8 <= np.mean(held) <= 0.98
 
 
+@pytest.mark.no_cover
 def test_the_report_says_if_members_are_not_told_apart():
     model = BDKNRegressor(**grouped(**SMALL, random_state=0)).fit(*linear_rows(40, 2, 0))
     assert not model.members_told_apart_

@@ -63,6 +63,7 @@ def model(request):
     return networks(tails="loo" if request.param == "networks" else "posterior").fit(X, y)
 
 
+@pytest.mark.no_cover
 def test_loss_without_a_member(model):
     columns = model.member_table()
     everyone, _ = left_out_one(model, [0, 1, 2])
@@ -96,6 +97,7 @@ def same(one, two, rtol=0.0):
 DESIGNS = [{}, {"predict_with": "refit"}, {"design": "hold-out"}, {"objective": "mse"}, {"random_state": None}]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("params", DESIGNS)
 def test_networks_added_are_those_of_a_larger_fit(params):
     small = networks(2, **params).fit(X, y)
@@ -129,6 +131,7 @@ def test_dropping_networks_combines_the_others():
     assert added.member_names_ == ("network 1", "network 3", "network 4")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("params", [{}, {"predict_with": "refit"}, {"cv": KFold(4)}])
 def test_drop_members_of_a_stack_equals_a_fit_without_them(params):
     everyone = stack(**params).fit(X, y)
@@ -139,6 +142,7 @@ def test_drop_members_of_a_stack_equals_a_fit_without_them(params):
     assert everyone.member_names_ == ("three", "five", "seven")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("params", [{}, {"predict_with": "refit"}, {"cv": KFold(4)}, {"random_state": 3}])
 def test_add_members_to_a_stack_equals_a_fit_with_them(params):
     few = stack(MEMBERS[:1], **params).fit(X, y)

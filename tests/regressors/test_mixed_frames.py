@@ -76,6 +76,7 @@ def test_what_new_rows_may_hold(model):
         model.predict(np.zeros((2, 5)))
 
 
+@pytest.mark.no_cover
 def test_a_fit_to_an_array_forgets_the_frame():
     model = BOTH[0](**grouped(**QUICK)).fit(FRAME, y)
     X = np.column_stack([STREET, y])
@@ -93,6 +94,7 @@ def test_support_names_the_columns_of_the_frame():
     assert set(report.column) == {"area"}
 
 
+@pytest.mark.no_cover
 def test_members_can_be_added_to_a_fit_to_a_frame():
     model = BOTH[0](**grouped(**QUICK, select_members=False)).fit(FRAME, y)
     more = model.add_members(1, FRAME, y)
@@ -111,6 +113,7 @@ def test_a_column_that_repeats_the_target_is_told():
         BOTH[0](**grouped(**QUICK)).fit(FRAME.assign(price=2.0 * y + 1.0), y)
 
 
+@pytest.mark.no_cover
 def test_rows_that_count_twice_and_groups():
     counts = np.where(np.arange(N) % 2, 2.0, 0.0)
     model = BOTH[0](**grouped(**QUICK)).fit(FRAME, y, sample_weight=counts)
@@ -119,6 +122,7 @@ def test_rows_that_count_twice_and_groups():
     assert np.isfinite(by_street.predict(FRAME)).all()
 
 
+@pytest.mark.no_cover
 def test_the_default_stack_takes_frames():
     stack = BayesianStackingRegressor(effort="fast", random_state=0).fit(FRAME, y)
     assert stack.score(FRAME, y) > 0.5
@@ -126,6 +130,7 @@ def test_the_default_stack_takes_frames():
     assert stack.columns_.rows[1]["kind"] == "category"
 
 
+@pytest.mark.no_cover
 def test_members_that_are_given_receive_the_frame_as_it_is():
     hot = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["heating", "street"]))
     members = [
@@ -141,6 +146,7 @@ def test_members_that_are_given_receive_the_frame_as_it_is():
     assert np.isfinite(more.predict(frame)).all()
 
 
+@pytest.mark.no_cover
 def test_a_model_of_a_frame_lives_and_decides(model, tmp_path):
     if not hasattr(model, "partial_fit"):
         pytest.skip("a deep ensemble is not updated")

@@ -288,6 +288,7 @@ def test_updates_on_four_threads_are_all_there(model: BayesianStackingRegressor)
     np.testing.assert_allclose(model.predict(X_ARRAY), one.predict(X_ARRAY), rtol=1e-6)
 
 
+@pytest.mark.no_cover
 def test_sixty_four_threads_predict_the_bits_of_one(pairs: dict[str, tuple[Any, Any]]) -> None:
     for name, X in (("shaped", X_ARRAY), ("ensemble", X_FRAME), ("stack", X_ARRAY)):
         model = pairs[name][0]

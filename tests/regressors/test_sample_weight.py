@@ -55,6 +55,7 @@ def test_rows_of_weight_zero_are_absent(cls):
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
 def test_weights_of_one_equal_no_weights(cls):
     np.testing.assert_allclose(

@@ -55,6 +55,7 @@ def test_a_loaded_model_predicts_the_same_bits(model, tmp_path):
     assert loaded.log_score(NEW, y_new) == model.log_score(NEW, y_new)
 
 
+@pytest.mark.no_cover
 def test_a_loaded_model_has_the_same_parameters_and_attributes(model, tmp_path):
     model.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(str(tmp_path / "model.bdkn"))
@@ -125,6 +126,7 @@ def test_parameters_are_saved_in_their_nearest_plain_form(given, saved, tmp_path
     np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
 
 
+@pytest.mark.no_cover
 def test_an_engine_of_the_users_own_becomes_the_default(tmp_path):
     model = BDKNRegressor(**grouped(**QUICK, engine=Stretched((1, 1, 1)))).fit(X, y)
     model.save(tmp_path / "model.bdkn")
@@ -195,6 +197,7 @@ def test_the_contents_of_a_file(tmp_path):
     }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("activation", [("relu", "silu"), np.array(["relu"])], ids=str)
 def test_members_are_added_to_a_loaded_model(tmp_path, activation):
     model = BDKNRegressor(**grouped(**{**QUICK, "activation": activation}, engine=ReferenceEngine())).fit(X, y)

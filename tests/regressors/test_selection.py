@@ -15,6 +15,7 @@ from bdkn.metrics import neg_crps, neg_nll
 X, y = table(90)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
 def test_grid_search_on_a_proper_score(cls):
     search = GridSearchCV(cls(**grouped(**QUICK)), {"epochs": [1, 40]}, scoring=neg_nll, cv=2).fit(X, y)
@@ -37,6 +38,7 @@ def test_a_pipeline_passes_return_std_on():
     assert (std > 0).all()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
 def test_meta_estimators(cls):
     assert MultiOutputRegressor(cls(**grouped(**QUICK))).fit(X, np.column_stack([y, -y])).predict(X).shape == (90, 2)

@@ -278,6 +278,7 @@ def expected():
     return stack([PAIR[0], ("told", told(Aware.spread))]).fit(X, UNEVEN)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("factor", [1e-9, 0.1, 1e6])
 def test_the_level_of_a_standard_deviation_does_not_matter(factor, expected):
     model = stack([PAIR[0], ("told", told(lambda X: factor * Aware.spread(X)))]).fit(X, UNEVEN)
@@ -334,6 +335,7 @@ def test_members_that_are_not_finite():
         later.predict(1e4 * X)
 
 
+@pytest.mark.no_cover
 def test_a_stack_is_a_bdkn_regressor_with_these_members():
     same_predictions(BDKNRegressor(TREES, random_state=0).fit(X, y), stack(TREES).fit(X, y))
     networks = {**grouped(**QUICK), "n_jobs": 1}
@@ -389,6 +391,7 @@ def test_bdkn_regressors_as_members():
     assert model.score(NEW, Y_NEW) > 0.8
 
 
+@pytest.mark.no_cover
 def test_nested_parameters():
     model = stack()
     assert model.get_params()["near__kneighborsregressor__n_neighbors"] == 5
@@ -417,6 +420,7 @@ def test_the_given_estimators_stay_as_they_are():
     assert not hasattr(members[1][1], "coef_")
 
 
+@pytest.mark.no_cover
 def test_one_seed_fixes_everything():
     one, two = (stack(TREES).fit(X, y).predict(NEW) for _ in range(2))
     np.testing.assert_array_equal(one, two)
@@ -505,6 +509,7 @@ def test_a_column_of_words_reaches_the_members_that_take_it():
     assert model.score(frame, y) > 0.5
 
 
+@pytest.mark.no_cover
 def test_weights_count_rows():
     counts = np.random.default_rng(0).integers(0, 3, 150)
     there = np.repeat(np.arange(150), counts)
@@ -562,6 +567,7 @@ def test_metadata_is_routed():
         stack().fit(X, y, flavour=1)
 
 
+@pytest.mark.no_cover
 def test_spellings_of_cv():
     none, five = (stack(cv=cv).fit(X, y).predict(NEW) for cv in (None, 5))
     np.testing.assert_array_equal(none, five)
@@ -655,6 +661,7 @@ def test_the_default_members_are_fitted(monkeypatch):
     same_predictions(BDKNRegressor("auto", cv=2, n_jobs=None, random_state=0).fit(X, y), model)
 
 
+@pytest.mark.no_cover
 def test_a_stack_of_other_models_is_pickled_and_saved_without_pickle(tmp_path, monkeypatch):
     model = stack(AWARE).fit(X, UNEVEN)
     with pytest.raises(
@@ -675,6 +682,7 @@ def test_a_stack_of_other_models_is_pickled_and_saved_without_pickle(tmp_path, m
             np.testing.assert_array_equal(predict_mean_std(fit, NEW)[0], own.predict(NEW))
 
 
+@pytest.mark.no_cover
 def test_a_loaded_stack_takes_more_members_and_is_fitted_again_to_estimators_that_are_given(tmp_path):
     model = stack(TREES).fit(X, y)
     model.save(tmp_path / "model.bdkn")
@@ -762,6 +770,7 @@ def test_row_numbers_given_as_cv_are_saved(tmp_path, kind):
     assert loaded.add_members([PAIR[1]], X, y).candidates_[1] == PAIR[1]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("random_state", [0, None])
 def test_a_stack_of_bdkn_regressors_is_saved(tmp_path, random_state):
     members = [

@@ -73,10 +73,11 @@ def test_everything_is_in_the_units_of_the_target(make, data, parameters, kind, 
     X, y = data()
     model = make(**parameters).fit(X, y)
     assert isinstance(model.link_.link, kind)
+    assert model.score(X, y) > 0.3
+    X = X[:60]
     dist, (lower, upper) = model.predict_dist(X), model.link_.support
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_allclose(mean, dist.mean())
-    assert model.score(X, y) > 0.3
     assert np.all((dist.ppf(0.001) >= lower) & (dist.ppf(0.999) <= upper))
     parts = model.predict_var(X, decompose=True)
     np.testing.assert_allclose(sum(parts.values()), dist.var(), rtol=1e-9)
@@ -90,6 +91,7 @@ def test_everything_is_in_the_units_of_the_target(make, data, parameters, kind, 
     assert np.abs(dist[:9].cdf(draws).mean(axis=1) - 0.5).max() < 0.05
 
 
+@pytest.mark.no_cover
 @BOTH
 def test_reports_are_in_the_units_of_the_target(make):
     X, y = prices()
@@ -116,6 +118,7 @@ def test_a_log_target_is_the_fit_to_logarithms(make):
     np.testing.assert_allclose(quantiles[within], expected[within], atol=1e-3)  # but for the truncation at zero
 
 
+@pytest.mark.no_cover
 def test_saved_models_keep_link_and_values(tmp_path):
     for data, target in ((counts, "log"), (zeros, "auto"), (shares, "yeo-johnson")):
         X, y = data()
@@ -127,6 +130,7 @@ def test_saved_models_keep_link_and_values(tmp_path):
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
+@pytest.mark.no_cover
 def test_the_choice():
     settings = TargetSettings("auto", None, None)
     assert isinstance(settings.link(Rows(*prices(600))).link, LogLink)
@@ -140,6 +144,7 @@ def test_the_choice():
     assert settings.link(Rows(X, np.ones(600))) == IdentityLink()
 
 
+@pytest.mark.no_cover
 def test_targets_between_0_and_1_have_no_upper_bound():
     settings, (rng, X, f) = TargetSettings("auto", None, None), signal(600, 0)
     y = 0.05 * np.exp(f + 0.5 * rng.normal(size=600))
@@ -155,6 +160,7 @@ def test_powers_pull_in_the_longer_tail(sign, powers):
     assert link.link.power in powers
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("unit", [1e-12, 1e-8, 1e6])
 def test_the_choice_does_not_depend_on_the_unit(unit):
     settings, (X, y) = TargetSettings("auto", None, None), prices(600)
@@ -200,6 +206,7 @@ def test_links_of_bounds(lower, upper, kind):
     np.testing.assert_allclose(link.inverse(link.forward(y)), y, rtol=1e-9)
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize("target", ["identity", "auto"])
 def test_bounds_hold_whatever_the_link(make, target):
@@ -246,6 +253,7 @@ def test_members_are_compared_by_targets_on_the_bound():
     assert np.isfinite(model.member_curve()["log_score"]).all()
 
 
+@pytest.mark.no_cover
 def test_quantiles_are_the_ends_of_intervals_for_values_too():
     X, y = counts(200)
     model = network().fit(X, y)
@@ -265,6 +273,7 @@ def test_any_table_is_read():
     assert numeric_table(np.array([["x"]], dtype=object)) is None
 
 
+@pytest.mark.no_cover
 @BOTH
 def test_probabilities_of_a_lattice(make):
     X, y = counts(600)
@@ -283,6 +292,7 @@ def test_probabilities_of_a_lattice(make):
     assert model.value_log_score(new, observed) > chance
 
 
+@pytest.mark.no_cover
 @BOTH
 def test_probabilities_of_a_point_mass(make):
     X, y = zeros()
@@ -298,6 +308,7 @@ def test_probabilities_of_a_point_mass(make):
     assert np.isfinite(model.value_log_score(new, observed))
 
 
+@pytest.mark.no_cover
 def test_most_targets_on_one_of_eleven_values():
     rng, X, f = signal(800, 3)
     y = np.where(rng.random(800) < 0.62, 5.0, np.clip(np.round(5 + 2 * f + 2 * rng.normal(size=800)), 0, 10))
@@ -314,6 +325,7 @@ def test_without_values_there_are_no_probabilities():
         model.predict_values(X)
 
 
+@pytest.mark.no_cover
 def test_members_are_dropped_and_added():
     X, y = counts()
     model = network(target="log").fit(X, y)

@@ -39,6 +39,7 @@ def table(n, seed):
     return frame, (frame[NAMES[2]] + (frame[NAMES[0]] == VALUES[0])).to_numpy()
 
 
+@pytest.mark.no_cover
 def test_no_text_of_a_table_runs_in_its_page(tmp_path):
     options = {"n_members": 3, "epochs": 20, "effort": "fast", "density": "student-t", "random_state": 0}
     model = BDKNRegressor(cv=3, **options).fit(*table(120, 0))

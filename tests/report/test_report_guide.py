@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "report.md"
 
 
+@pytest.mark.no_cover
 def test_the_snippet_writes_a_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)

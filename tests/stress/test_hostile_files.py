@@ -52,6 +52,7 @@ def test_what_is_wrong_is_seen(tmp_path, trial, message):
     assert any(part in wrong[0] for part in message.split("|"))
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_that_crashes_is_seen():
     from hostile.children import in_child

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore::bdkn.errors.OutsideDataWarning")
 def test_wrong_bits_are_counted_and_right_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     load, record = importlib.import_module("load"), importlib.import_module("record").Record("load", "", "")

@@ -28,6 +28,7 @@ def trials(folder, monkeypatch):
     return module.Trials(folder)
 
 
+@pytest.mark.no_cover
 def test_changed_files_are_refused_or_load_to_the_same_model_each_time(trials):
     outcomes = Counter(trials.outcome(number).partition(":")[0] for number in range(150))
     assert not [name for name in outcomes if name.startswith("WRONG")]

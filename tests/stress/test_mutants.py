@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from bdkn.metrics import scores as rows
 from bdkn.predictive import Gaussian
@@ -28,6 +29,7 @@ def test_each_mutant_is_one_change_that_can_be_compiled():
     assert errors == {"pass"}  # an error may be left out, but its text is left alone
 
 
+@pytest.mark.no_cover
 def test_a_mutant_runs_wherever_its_function_is_known():
     from mutation.applying import apply, living_functions
     from mutation.mutants import mutants_of

@@ -20,6 +20,7 @@ def test_a_wrong_answer_is_seen(monkeypatch):
     assert compare(5, OneTarget, seed=1)[0] == 5
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("one", [one_target, several_targets])
 def test_simulated_parameters_look_like_draws_from_the_posterior(one):
     for name, values in simulate(60, one, seed=1).items():

@@ -24,6 +24,7 @@ def write(folder, name, content):
     return path
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

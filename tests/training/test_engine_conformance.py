@@ -24,12 +24,14 @@ def test_engines_conform(engine: str, name: str, check: Check) -> None:
     check(get_engine(engine), 1e-3)
 
 
+@pytest.mark.no_cover
 def test_engines_in_double_precision_conform() -> None:
     pytest.importorskip("torch")
     check_engine(ReferenceEngine(np.float64))
     check_engine(TorchEngine(dtype="float64"))
 
 
+@pytest.mark.no_cover
 def test_modules_conform_but_for_the_reference() -> None:
     nn = pytest.importorskip("torch").nn
     module = lambda n: nn.Sequential(nn.Linear(n, 6), nn.Tanh(), nn.Linear(6, 2))  # noqa: E731

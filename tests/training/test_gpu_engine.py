@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ def assert_same(found: Trained, expected: Trained, rows: Rows, tolerance: float 
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.no_cover
 @needs_compiler
 @pytest.mark.parametrize(("name", "check"), engine_checks(), ids=lambda value: value if isinstance(value, str) else "")
 def test_the_emulated_engine_conforms(name: str, check: Check) -> None:
@@ -119,6 +121,7 @@ def test_every_depth_is_that_of_the_reference(rows: Rows, seeds: Seeds, hidden: 
     assert_same(emulated().train(jobs, rows), ReferenceEngine().train(jobs, rows), rows, 1e-4)
 
 
+@pytest.mark.no_cover
 @needs_compiler
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("hidden", [(28,), (36, 36, 36), (50, 50)], ids=str)
@@ -324,6 +327,7 @@ def test_a_regressor_is_that_of_the_fused_engine_up_to_rounding(rows: Rows) -> N
     np.testing.assert_allclose(mine.predict(X), theirs.predict(X), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.no_cover
 @needs_compiler
 @pytest.mark.parametrize("unneeded", [{"density": "student-t"}, {"design": "hold-out"}], ids=str)
 def test_no_forest_is_grown_that_is_not_needed(unneeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,6 +375,7 @@ def test_calls_on_threads_share_a_device(rows: Rows, fake: Callable[..., FakeDri
     assert driver.free == free
 
 
+@pytest.mark.no_cover
 @needs_compiler
 def test_a_hook_that_raises_ends_the_training_and_frees_all_memory(
     rows: Rows, seeds: Seeds, fake: Callable[..., FakeDriver]
@@ -401,13 +406,16 @@ def test_errors_of_cuda_become_reasons(rows: Rows, seeds: Seeds, fake: Callable[
         GPUEngine(device=2).train(jobs, rows)
 
 
-def test_cuda_is_not_imported_before_it_is_used() -> None:
+def test_neither_cuda_nor_torch_is_imported_before_it_is_used() -> None:
+    engines = {"gpu": "GPUEngine(device=0, precision='float32')"}
+    if find_spec("torch") is not None:
+        engines["torch"] = "TorchEngine(device='cpu', module=None, dtype=None)"
     script = (
-        "import sys, bdkn; from bdkn.networks import get_engine; print(get_engine('gpu'));"
+        f"import sys, bdkn; from bdkn.networks import get_engine; print(*map(get_engine, {[*engines]}), sep='\\n');"
         "print([name for name in sys.modules if name.partition('.')[0] in ('cuda', 'torch')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "GPUEngine(device=0, precision='float32')\n[]\n"
+    assert done.stdout.splitlines() == [*engines.values(), "[]"]
 
 
 @pytest.fixture

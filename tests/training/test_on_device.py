@@ -53,6 +53,7 @@ def launches(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> list[Program]
     return seen
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("n", [1, 7, 200])
 @pytest.mark.parametrize(
@@ -110,6 +111,7 @@ def test_too_little_memory_means_the_cpu() -> None:
         np.testing.assert_array_equal(given.outputs(X), expected)
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("cls", [BDKNRegressor, DeepEnsembleRegressor])
 def test_a_regressor_predicts_where_its_engine_trains(cls: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,7 @@ def test_rows_held_out_are_judged_as_they_would_be_predicted(noise, stale):
     assert learner.held_out_nll() == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.no_cover
 def test_stale_weights_cost_accuracy_at_the_rate_of_setting_1():
     fresh, stale = (
         [

@@ -66,6 +66,7 @@ def test_evidence_and_predictions_are_scikit_learns():
     np.testing.assert_allclose(ours.std(), std, rtol=1e-6)
 
 
+@pytest.mark.no_cover
 def test_no_optimiser_finds_a_better_evidence():
     A, b = sine(60)
     model = GPRegressor(n_jobs=1, epochs=700, tol=None).fit(A, b)
@@ -243,6 +244,7 @@ def test_one_batch_of_all_rows_is_the_full_batch():
     np.testing.assert_allclose(batch.predict(NEW), whole.predict(NEW), rtol=1e-6)
 
 
+@pytest.mark.no_cover
 def test_in_mini_batches_the_noise_moves_further():
     noise = {
         size: DKLRegressor.from_paper(2, epochs=20, batch_size=size, random_state=0, n_jobs=1).fit(X, y).noise_variance_
@@ -271,6 +273,7 @@ def test_a_model_fitted_on_a_gpu_predicts_without_one(device):
         assert moved.predictive(model._scaled(NEW)).mean().shape == (20,)
 
 
+@pytest.mark.no_cover
 def test_many_inputs_are_learned_from():
     """From GPyTorch's first length scale no two rows of fifty inputs have anything to do with each other."""
     rng = np.random.default_rng(0)
@@ -283,6 +286,7 @@ def test_many_inputs_are_learned_from():
     assert stuck.score(new, new[:, 0] + 0.5 * new[:, 1]) < 0.1
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("n_inducing", [None, 20])
 def test_in_single_precision_joint_predictions_are_still_a_distribution(n_inducing):
     model = quick(GPRegressor, dtype="float32", n_inducing=n_inducing, epochs=100).fit(X, y)

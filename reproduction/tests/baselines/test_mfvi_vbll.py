@@ -36,6 +36,7 @@ def linear_rows(correlation, n=60):
     return Rows(A, A @ [0.8, -0.5] + 0.3 + 0.2 * rng.normal(size=n))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("correlation", [0.0, 0.7])
 def test_mean_field_finds_the_mean_and_the_conditional_variances_of_a_linear_model(correlation):
     """The best diagonal Gaussian for a Gaussian posterior N(m, Λ⁻¹) has mean m and variances 1/Λᵢᵢ."""
@@ -61,6 +62,7 @@ def test_mean_field_finds_the_mean_and_the_conditional_variances_of_a_linear_mod
     assert learner.noise == pytest.approx(0.2**2, rel=0.5)
 
 
+@pytest.mark.no_cover
 def test_the_bound_is_below_the_evidence_and_touches_it_for_one_weight():
     """A diagonal Gaussian can be exactly the posterior of a single weight."""
     rows = Rows(np.zeros((20, 1)), np.random.default_rng(0).normal(1, 0.5, 20))  # the bias alone says something
@@ -138,6 +140,7 @@ def test_a_batch_stands_for_all_rows():
     assert losses[5] == pytest.approx(losses[None], abs=0.05)
 
 
+@pytest.mark.no_cover
 def test_more_draws_a_step_are_the_same_bound_with_less_noise():
     rows, start = Rows(X, y), FeatureMap.draw((3, 4, 1), "tanh", np.random.default_rng(0), linear_last=True)
     losses = {}
@@ -199,6 +202,7 @@ def test_the_bound_of_the_package_is_the_evidence_at_the_exact_posterior():
     assert bound(learner, rows) < evidence(rows, 0.3, 0.7)
 
 
+@pytest.mark.no_cover
 def test_training_reaches_the_exact_posterior_of_a_linear_model():
     rows, learner = linear_rows(0.5), last_layer(linear_rows(0.5))
     for rate, epochs in ((0.05, 600), (0.005, 300)):
@@ -240,6 +244,7 @@ def test_the_noise_starts_where_it_is_told():
     assert max(drawn) / min(drawn) > 1e4  # the package's own start
 
 
+@pytest.mark.no_cover
 def test_the_paper_settings_leave_a_noise_of_one_over_n_on_targets_that_hardly_vary():
     """The package's prior then stands for a sum of squares of one: that is the NLL printed for Naval."""
     A, b = table(300)

@@ -22,6 +22,7 @@ def run(store, *words):
     return command("run", SMOKE, "--store", store, "--jobs", "1", *words)
 
 
+@pytest.mark.no_cover
 def test_run_again_and_pack(store, tmp_path):
     some = ("--datasets", "synthetic-small", "--splits", "0,2-3")
     first = run(store, *some)
@@ -41,6 +42,7 @@ def test_run_again_and_pack(store, tmp_path):
     assert run(rebuilt, *some).stdout == "6 cells: 6 found, 0 run, 0 failed\n"
 
 
+@pytest.mark.no_cover
 def test_what_goes_wrong_is_told(store, tmp_path):
     mine = tmp_path / "mine.toml"
     mine.write_text("""
@@ -100,6 +102,7 @@ def test_a_cluster_that_is_not_there_is_told(store, monkeypatch):
     assert "--cluster must be the address of a Dask scheduler, such as tcp://host:8786; got" in result.stderr
 
 
+@pytest.mark.no_cover
 def test_an_experiment_that_changed(store, tmp_path):
     mine = tmp_path / "mine.toml"
     text = 'name = "mine"\ndatasets = ["synthetic-small"]\nsplits = 3\n[methods.bdkn]\nregressor = "BDKNRegressor"\n'

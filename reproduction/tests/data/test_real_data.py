@@ -71,6 +71,7 @@ def test_a_download_in_the_official_format_is_accepted(name, tmp_path, monkeypat
     np.testing.assert_allclose(folders.read(fetch(name, tmp_path)), table(name), rtol=1e-15)
 
 
+@pytest.mark.no_cover
 def test_another_sheet_of_power_is_refused(tmp_path, monkeypatch):
     book = source_files.xlsx({"Sheet5": np.roll(table("power"), 1, axis=0)})
     archive = source_files.zipped("CCPP/Folds5x2_pp.xlsx", book)

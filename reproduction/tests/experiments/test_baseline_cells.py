@@ -92,6 +92,7 @@ def test_the_device_is_in_the_record():
     assert accelerator("mps") == {"device": "mps"}
 
 
+@pytest.mark.no_cover
 def test_a_device_is_for_what_can_compute_there():
     absent = evaluate(cell(GPRegressor), TASK, device="nowhere")
     assert absent["status"] == "failed"

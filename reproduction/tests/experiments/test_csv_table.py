@@ -82,6 +82,7 @@ def test_other_content_is_another_cell(file):
     assert not {cell.key for cell in cells(file)[2:]} & {cell.key for cell in after}
 
 
+@pytest.mark.no_cover
 def test_run_and_table(file, tmp_path):
     store = tmp_path / "store"
     words = ["run", str(file), "--store", str(store), "--jobs", "1", "--quiet"]

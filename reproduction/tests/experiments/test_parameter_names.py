@@ -46,6 +46,7 @@ def first_key(record):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.no_cover
 def test_every_record_keeps_its_key(everything):
     known = [record for record in everything if record["cell"]["experiment"] in FOUND]
     assert sum(record["status"] == "done" for record in known) == 5889

@@ -99,6 +99,7 @@ def test_figure_3_has_curves_and_boxes():
     assert below.get_title(loc="left") == "(b) After the last epoch"
 
 
+@pytest.mark.no_cover
 def test_what_diverged_leaves_gaps():
     bad = [record("figure3", "bdkn-5", k, [1.0, np.nan, 2.0], [1.0, np.nan, 2.0]) for k in range(3)]
     figure = draw_sizes(size_curves(bad))

@@ -129,6 +129,7 @@ def test_the_former_defaults_do_not_count_as_ours():
     assert "from 4 records" in results_page(both())
 
 
+@pytest.mark.no_cover
 def test_the_records_of_the_former_defaults_are_kept():
     kept = [record["cell"] for record in read_records(Path(__file__).parents[2] / "results")]
     cells = {(cell["dataset"], cell["method"]) for cell in kept if cell["experiment"] == FORMER}

@@ -146,6 +146,7 @@ def test_sarcos():
     assert ambiguities.sarcos_leak(near(2, "sarcos", "bdkn")) is None
 
 
+@pytest.mark.no_cover
 def test_written_with_its_figures(tmp_path):
     page = write_reproduction([*RECORDS, *FIGURES], tmp_path / "none.toml", tmp_path / "docs" / "reproduction.md")
     assert "(images/figure2.png)" in page.read_text()
@@ -424,6 +425,7 @@ def test_the_first_page_counts_what_the_appendices_list():
     assert "variational methods | holds |  |  |" in first
 
 
+@pytest.mark.no_cover
 def test_the_page_in_docs_is_that_of_the_records():
     root = PAGE.parents[1]
     page = reproduction_page(records(root / "reproduction/results"), read_notes(root / "reproduction/miss_notes.toml"))

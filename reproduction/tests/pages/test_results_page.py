@@ -359,6 +359,7 @@ def test_the_experiments_have_what_the_page_shows(name, methods):
     assert tuple(document["methods"]) == methods
 
 
+@pytest.mark.no_cover
 def test_the_pages_in_docs_are_those_of_the_records():
     root = Path(__file__).parents[3]
     results, docs = root / "reproduction/results", root / "docs"

@@ -36,9 +36,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     predictive : {"mixture", "gaussian"}, default="mixture"
         Predict the mixture itself, or the Gaussian of the same mean and variance, which the literature scores.
 
-    Attributes
-    ----------
-    <Attributes of networks>
+    <Attributes>
 
     See Also
     --------

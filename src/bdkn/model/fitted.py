@@ -15,7 +15,7 @@ from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.networks import NetworkMembers
+from bdkn.ensemble.networks import NetworkMembers, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
@@ -29,6 +29,7 @@ from bdkn.model.row_memory import RowMemory
 from bdkn.model.value_model import ValueModel, learn_values, quantiles_with_masses
 from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT, StudentTMixture, Transformed
 from bdkn.predictive.location_scale import check_location_scale
+from bdkn.predictive.transformed import restore
 from bdkn.stages import stage
 from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray, IndexArray
@@ -179,9 +180,10 @@ class FittedModel:
         forecast, unit, shift = self.forecast(X), self.targets.scale, self.targets.mean
         if self.density is not None:  # which is a density in scaled units
             unit, shift = 1.0, 0.0
+        spread = self.combination.spread(forecast)
         df, loc, scale = self.combination.parameters(forecast, unit, shift)
         if self.extrapolation is not None:
-            outside = self.extrapolation.outside(X, self.combination.spread(forecast), joint=joint)
+            outside = self.extrapolation.outside(X, spread, joint=joint)
             forecast, scale = replace(forecast, outside=outside), np.hypot(scale, unit * np.sqrt(outside.variance))
         if self.values is not None:
             return ValuePrediction(self, X, forecast, (df, loc, scale), self.values)
@@ -312,7 +314,9 @@ class FittedModel:
         filled, y = held_out.filled(), targets.inverse(held_out.y)
         errors, scores = [], []
         for mean, variance in zip(filled.means.T, filled.variances.T, strict=True):
-            dist = targets.restore(Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)))
+            dist = restore(
+                Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)), targets.link
+            )
             errors.append(np.sqrt(np.average((dist.mean() - y) ** 2, weights=held_out.counts)))
             scores.append(-np.average(dist.logpdf(y), weights=held_out.counts))
         return {**found, "rmse": np.array(errors), "nll": np.array(scores)}
@@ -325,7 +329,7 @@ class FittedModel:
         if targets.is_linear:
             log_score = np.average(dist.logpdf(y), weights=counts) - np.log(targets.scale)
             return float(log_score), float(targets.scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
-        own, restored = targets.inverse(y), targets.restore(dist.affine(targets.scale, targets.mean))
+        own, restored = targets.inverse(y), restore(dist.affine(targets.scale, targets.mean), targets.link)
         error = np.sqrt(np.average((restored.mean() - own) ** 2, weights=counts))
         return float(np.average(restored.logpdf(own), weights=counts)), float(error)
 
@@ -361,17 +365,13 @@ class CombinedPrediction(Prediction):
         """The distribution of each row."""
         targets = self.model.targets
         with stage("predict"):
-            found: StudentT | StudentTMixture
-            if self.mixture is None:
-                df, loc, scale = self.student
-                found = StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
-            else:
-                dfs, loc, scale, *neighbours = self.mixture
+            df, loc, scale, *neighbours = self.mixture or self.student
+            if neighbours:
                 with np.errstate(over="ignore"):
                     loc, scale = targets.mean + targets.scale * loc, targets.scale * scale
-                found = StudentTMixture.unchecked(dfs, loc, scale, *neighbours)
-            found._check()  # numbers that overflow are refused
-            return targets.restore(found)
+            check_location_scale(loc, scale)  # numbers that overflow are refused
+            family = StudentTMixture if neighbours else StudentT
+            return restore(family.unchecked(np.broadcast_to(df, loc.shape), loc, scale, *neighbours), targets.link)
 
     @lazy
     def mixture(self) -> MixtureParameters | None:
@@ -437,7 +437,7 @@ class ValuePrediction(CombinedPrediction):
         rest, targets = self.values.rest, self.model.targets
         if rest is None:
             return None
-        return targets.restore(rest.predictive(self.forecast, targets.scale, targets.mean))
+        return restore(rest.predictive(self.forecast, targets.scale, targets.mean), targets.link)
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
         """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of the rest."""
@@ -503,7 +503,7 @@ class FittedEnsemble:
 
     def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
         """Return the prediction of checked rows."""
-        with self.members.on_device():
+        with on_device_of(self.members.engine):
             return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, *self.members.ensemble.outputs(X))
 
     def without_rows(self) -> Self:

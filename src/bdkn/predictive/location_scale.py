@@ -277,7 +277,7 @@ class StudentT(LocationScale):
             return np.asarray(self.scale**2 * inflation + np.where(heavy & (self.scale > 0), np.inf, 0.0))
 
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
-        return _standard_t_logpdf(z, self.df[:, None])
+        return standard_t_logpdf(z, self.df[:, None])
 
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
         ν = self.df[:, None]
@@ -350,10 +350,10 @@ def _log_share(a: FloatArray) -> FloatArray:
 
 def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the log density of ``StudentT(df, loc, scale)`` at ``y``, all of one shape or numbers."""
-    return log_density(_standard_t_logpdf(standardise(y, loc, scale), df), y, loc, scale)
+    return log_density(standard_t_logpdf(standardise(y, loc, scale), df), y, loc, scale)
 
 
-def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
+def standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
     """Return the log density of the standard Student-t."""
     ν = np.minimum(df, MOST_DF)
     with np.errstate(over="ignore", divide="ignore"):
@@ -368,4 +368,4 @@ def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
 
 def _weighted_density(z: FloatArray, df: FloatArray) -> FloatArray:
     """Return f(z)(ν + z²) of the standard Student-t."""
-    return np.asarray(np.exp(_standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))
+    return np.asarray(np.exp(standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))

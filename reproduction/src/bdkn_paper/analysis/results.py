@@ -70,14 +70,14 @@ def gather(records: Iterable[Record], experiment: str) -> Results:
     mine = [record for record in records if record["cell"]["experiment"] == experiment]
     done: dict[tuple[str, str], dict[int, Record]] = defaultdict(dict)
     failed: dict[tuple[str, str], int] = defaultdict(int)
+    first: dict[tuple[str, str], Cell] = {}
     for record in mine:
         cell = Cell.of(record)
         if record["status"] != "done":
             failed[cell.dataset, cell.method] += 1
             continue
-        splits = done[cell.dataset, cell.method]
-        splits.setdefault(cell.split, record)
-        if not cell.is_like(Cell.of(next(iter(splits.values())))):
+        done[cell.dataset, cell.method].setdefault(cell.split, record)
+        if not cell.is_like(first.setdefault((cell.dataset, cell.method), cell)):
             raise InvalidParameterError(
                 f"records that are averaged, here {cell.method} on {cell.dataset} in {experiment}, must have the same "
                 "parameters; got different ones, from an earlier version of the experiment: give the path of the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 from bdkn_paper import paper
@@ -46,7 +47,7 @@ class Evidence:
         computed = {**self._reduced, **self.explanations.reached, **self.explanations.between}
         return self.notes.get(key) or computed.get(key, UNEXPLAINED)
 
-    @property
+    @cached_property
     def _reduced(self) -> Notes:
         found = [reduced_run_notes(gather(self.records, name)) for name in self.settings]
         return {key: note for notes in found for key, note in notes.items()}
