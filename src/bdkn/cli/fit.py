@@ -135,9 +135,10 @@ class Training:
         check_choice("--effort", self.effort, EFFORTS)
         if self.jobs == 0:
             raise InvalidParameterError("--jobs must be an integer other than 0; got 0")
-        if self.method == "deep-ensemble" and (self.lower is not None or self.upper is not None):
+        if self.method == "deep-ensemble" and (self.lower, self.upper, self.time_limit) != (None, None, None):
             raise InvalidParameterError(
-                "--lower and --upper need --method bdkn or stack; a deep ensemble takes no bounds"
+                "--lower, --upper and --time-limit need --method bdkn or stack; a deep ensemble takes no bounds and no "
+                "limit of time, but --effort fast"
             )
 
     def fit(self, rows: Labelled) -> tuple[Any, Estimate]:

@@ -49,7 +49,7 @@ class RawColumn:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Whether each value is missing."""
+        """True for each value that is missing."""
         if self.kind == "text":
             return np.fromiter((value is None for value in self.values), bool, len(self.values))
         return np.asarray(np.isnan(self.values))

@@ -69,7 +69,7 @@ class TrainingData(Splitting):
 
         Rows that are counted zero times are not used. Rows that repeat another are used once, unless the user specifies
         which rows belong together, by groups or by row numbers as ``cv``, or they are a ``sample`` of rows in blocks.
-        Without ``by_cv`` it remains to divide the data ``by_folds``, and to use what is ``learned``.
+        Without ``by_cv`` it remains to divide the data ``by_folds`` and, of a data frame, to use what is ``learned``.
         """
         if former is None:
             owner = type(params).__name__
@@ -112,11 +112,9 @@ class TrainingData(Splitting):
         return data.learned() if by_cv and reader.encoder is not None else data
 
     def learned(self) -> TrainingData:
-        """Return the data whose encoder has statistics of targets; those for a row are of rows of other sets."""
-        rows, encoder = self.encoded, self.reader.encoder
-        if encoder is None:
-            return self
-        encoder, inputs = encoder.learn(rows.X, rows.y, rows.counts, self.sets)
+        """Return the data of a data frame with statistics of targets; those for a row are of rows of other sets."""
+        rows = self.encoded
+        encoder, inputs = self.reader._required_encoder.learn(rows.X, rows.y, rows.counts, self.sets)
         data = replace(self, encoded=replace(rows, X=inputs))
         if not self.is_new:
             return data
@@ -201,6 +199,7 @@ class TableReader:
         # One target per row
         if y is None:
             raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
+        table = as_table(X) if self.as_given else None
         check_readable("y", y)
         shape = np.asarray(y).shape
         if len(shape) > 1 and shape[1] != 1:
@@ -228,7 +227,6 @@ class TableReader:
                 reader = replace(self, n_columns=len(encoder.names), names=names, encoder=encoder)
             table = reader._required_encoder.code(X)
         elif self.as_given:
-            table = as_table(X)
             validate_data(columns, table, y, reset=is_new, skip_check_array=True)
             with np.errstate(over="ignore", invalid="ignore"):
                 targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)

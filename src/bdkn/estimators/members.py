@@ -166,7 +166,9 @@ def cross_fit_estimators(
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
     folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
     refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.held_out
-    data = data.by_folds(folds, params.cv).learned()
+    data = data.by_folds(folds, params.cv)
+    if data.reader.encoder is not None:
+        data = data.learned()
     reader, rows = data.reader, data.encoded
 
     # The default members, if none were chosen

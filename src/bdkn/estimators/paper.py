@@ -14,7 +14,7 @@ from bdkn.data.folds import seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, fit_targets
 from bdkn.data.training_data import TableReader, TrainingData, as_row_source
-from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, members_of, on_device_of
+from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, on_device_of
 from bdkn.ensemble.selection import CombinationOptions, MemberScores, constant_variance, finite_members
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import published_combination
@@ -85,4 +85,6 @@ def train_on_all_rows(
         scores, design, trained = scores[places], design[places], trained[finite]
     variances = None if own_variance else constant_variance(scores.mse)
     ensemble = NetworkEnsemble(tuple(names[h] for h in finite), design.networks, inputs, targets, variances)
-    return reader, members_of(ensemble, scores, trained), design, H
+    epochs = np.array(trained.best_epochs)
+    members = NetworkMembers(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs)
+    return reader, members, design, H

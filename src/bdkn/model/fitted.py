@@ -15,7 +15,7 @@ from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.networks import NetworkMembers
+from bdkn.ensemble.networks import NetworkMembers, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
@@ -503,7 +503,7 @@ class FittedEnsemble:
 
     def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
         """Return the prediction of checked rows."""
-        with self.members.on_device():
+        with on_device_of(self.members.engine):
             return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, *self.members.ensemble.outputs(X))
 
     def without_rows(self) -> Self:

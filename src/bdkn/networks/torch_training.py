@@ -39,7 +39,7 @@ from bdkn.networks.job import (
     consecutive,
     train_in_groups,
 )
-from bdkn.networks.mlp import Predictor, Trained, unpacked
+from bdkn.networks.mlp import Predictor, Trained, stacked
 from bdkn.networks.objective import Objective
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, Packing, torch_functions
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
@@ -310,7 +310,8 @@ class Stack:
 
     def networks(self, flat: Tensor) -> Predictor:
         """Return the networks with the weights (J, P)."""
-        return unpacked(self._packings, list(flat.numpy(force=True)))
+        pairs = zip(self._packings, flat.numpy(force=True), strict=True)
+        return stacked([packing.spec for packing in self._packings], [packing.unpack(own) for packing, own in pairs])
 
 
 @torch.no_grad()
