@@ -32,19 +32,19 @@ def memory_limit() -> int | None:
     None if it is unknown.
     """
     known = []
-    with suppress(AttributeError, ValueError, OSError):
-        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    if hasattr(os, "sysconf"):
+        with suppress(ValueError, OSError):
+            known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for name in _GROUP_LIMITS:
         with suppress(OSError, ValueError):  # there is no such file, or its content is "max"
             known.append(int(Path(name).read_text(encoding="ascii")))
             break
-    with suppress(ImportError):  # not on this operating system
+    try:
         import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit != resource.RLIM_INFINITY:
-            known.append(limit)
-    return min(known, default=None)
+    except ImportError:  # not on this operating system
+        return min(known, default=None)
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return min(known if limit == resource.RLIM_INFINITY else [*known, limit], default=None)
 
 
 def _gigabytes(size: float) -> str:
