@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from bdkn.inference import Prior, Statistics, choose_prior_variance, compiled, posterior, published_combination
+from bdkn.inference import (
+    Prior,
+    Statistics,
+    choose_prior_variance,
+    combination,
+    compiled,
+    posterior,
+    published_combination,
+)
 
 
 def problem(rows=30, weights=4, seed=0, noise=0.3):
@@ -24,6 +32,12 @@ def problems(draw, min_rows=1):
     if draw(st.booleans()):
         Phi[:, -1] = Phi[:, 0]
     return Phi * 10.0 ** rng.integers(-3, 4, weights), y + draw(st.sampled_from([0.0, 100.0])), rng
+
+
+def fit_tails(dist, y, counts=None):
+    """Return the tails of distributions under which targets have the highest mean log density."""
+    share = None if counts is None else np.asarray(counts, dtype=float)
+    return combination.fit_tails(dist.df, dist.loc, dist.scale, np.asarray(y, dtype=float), share)
 
 
 def assert_same(one: Statistics, other: Statistics, rtol=1e-9, prior=None):

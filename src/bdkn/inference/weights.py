@@ -71,7 +71,7 @@ class WeightPosterior:
 
     @property
     def told_apart(self) -> bool:
-        """Whether the Bayes factor of unequal weights over equal ones exceeds three (distinguishable members)."""
+        """True if the Bayes factor of unequal weights over equal ones exceeds three (distinguishable members)."""
         return bool(self.log_bayes_factor > _CLEAR)
 
     def marginals(self) -> StudentT:

@@ -214,7 +214,7 @@ class Monitor:
 
     @property
     def alarm(self) -> bool:
-        """Whether there has been an alarm since the last reset."""
+        """True if there has been an alarm since the last reset."""
         return self.alarm_row is not None
 
     @property
