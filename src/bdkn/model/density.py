@@ -681,9 +681,7 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
     if not mean - price > _CLEARLY * error:
         return False
     some = rows.spaced(_MOST_CRPS)
-    of_mixture = some.on_threads(lambda part: crps(density, part), n_jobs)
-    own = StudentT.unchecked(some.df, some.loc, some.scale)._crps(some.y[:, None])[:, 0]
-    mean, error = some.mean_and_error(of_mixture - own)
+    mean, error = some.mean_and_error(some.on_threads(lambda part: excess_crps(density, part), n_jobs))
     return mean <= _BY_CHANCE * error
 
 
@@ -696,8 +694,8 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     return log_density((rows.df, *density.weigh(rows.parts)), u[:, None])[:, 0] - np.log(scale)
 
 
-def crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
-    """Return the CRPS of the mixture at each target."""
-    scale = density.narrowing * rows.scale
-    mixture = StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))
-    return mixture._crps(rows.y[:, None])[:, 0]
+def excess_crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
+    """Return the CRPS of the mixture at each target less that of the Student-t."""
+    y, scale = rows.y[:, None], density.narrowing * rows.scale
+    own = StudentT.unchecked(rows.df, rows.loc, rows.scale)._crps(y)[:, 0]
+    return StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))._crps(y)[:, 0] - own
