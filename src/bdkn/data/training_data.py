@@ -210,7 +210,7 @@ class TableReader:
 
         # A data frame to encode, a table of any library, or an array; scikit-learn sums all numbers first, to find NaN
         reader, columns = self, _stand_in(self.owner)() if is_new else self._known_columns()
-        if (is_frame(X) and not self.as_given) if is_new else self.takes_frame(X):
+        if (not self.as_given and is_frame(X)) if is_new else self.takes_frame(X):
             targets = column_or_1d(read_numbers("y", y), warn=True)
             wrong = np.flatnonzero(~np.isfinite(targets))
             if len(wrong):
@@ -273,8 +273,11 @@ class TableReader:
 
     def read(self, X: Any) -> Any:
         """Return checked rows to predict: numbers or, with ``as_given``, a table of any library."""
-        if type(X) is np.ndarray and self.names is None and not self.as_given and self._is_valid(X):
-            return X  # scikit-learn's validation would take as long as the prediction of one row
+        if type(X) is np.ndarray and self.names is None and not self.as_given:
+            # scikit-learn's validation would take as long as the prediction of one row
+            is_like_training = X.ndim == 2 and X.dtype in DTYPES and len(X) > 0 and X.shape[1] == self.n_columns
+            if is_like_training and np.isfinite(X).all():
+                return X
         if self.takes_frame(X):
             return self._required_encoder.transform(X)
         if self.as_given:
@@ -294,16 +297,6 @@ class TableReader:
     def _required_encoder(self) -> TableEncoder:
         assert self.encoder is not None, "a model that was fitted to a data frame has its encoder"
         return self.encoder
-
-    def _is_valid(self, X: Array) -> bool:
-        """Return whether an array is as the training table was, and finite."""
-        return (
-            X.ndim == 2
-            and X.dtype in DTYPES
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_columns
-            and bool(np.isfinite(X).all())
-        )
 
     def _known_columns(self) -> BaseEstimator:
         """Return an estimator with the columns of the training table, for the checks of scikit-learn."""

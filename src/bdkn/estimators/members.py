@@ -161,6 +161,7 @@ def cross_fit_estimators(
     else:
         provenance = former.joined(params, given, digest)
         pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
+    fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
 
     # Folds of the rows, and the rows as numbers
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
@@ -184,7 +185,6 @@ def cross_fit_estimators(
         routed = take_parameters(routed, data.used, len(given.y))
 
     # Link and scale of the targets
-    fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
     if former is None:
         with stage("choose link"):
             settings = TargetSettings.of(params)

@@ -60,8 +60,8 @@ def train_on_all_rows(
         reader, rows = data.reader, data.encoded
         inputs = Standardizer.fit(rows)
         targets = fit_targets(rows, IDENTITY, standardize_y=params.training is None or params.training.standardize_y)
-        encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
         seed = seed_sequence(params.random_state)
+        encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
     settings, n = NetworkSettings.of(params), len(rows)
     n_members = settings.size(n).n_members

@@ -28,6 +28,7 @@ from bdkn.errors import (
 from bdkn.inference.combination import MAX_TEMPERING
 from bdkn.model.target_choice import TARGETS
 from bdkn.networks.job import ENGINES, SCHEDULES
+from bdkn.networks.objective import OBJECTIVES
 from bdkn.networks.settings import EFFORTS, TrainingOptions
 from bdkn.networks.spec import ACTIVATIONS
 
@@ -119,6 +120,7 @@ NETWORKS: Mapping[str, Constraint] = {
     "n_members": _or("auto", check=_COUNT),
     "hidden_layer_sizes": _or("auto", check=check_layers),
     "activation": partial(check_each, check=_choice(*ACTIVATIONS)),
+    "objective": _or(*OBJECTIVES, check=lambda name, given: None),  # an object is checked where it is used
     "epochs": _or("auto", check=_COUNT),
     "learning_rate": _number(0, strict=True),
     "weight_decay": partial(check_each, check=_number(0)),
@@ -129,7 +131,7 @@ NETWORKS: Mapping[str, Constraint] = {
     "verbose": check_verbosity,
     "effort": _choice(*EFFORTS),
 }
-"""Constraints of the parameters of networks, beside ``objective`` and ``random_state``, which their users check."""
+"""Constraints of the parameters of networks, beside ``random_state``, which ``seed_sequence`` checks."""
 
 COMBINED: Mapping[str, Constraint] = {
     "effort": NETWORKS["effort"],

@@ -36,7 +36,7 @@ def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, F
 def _mean(dist: Predictive) -> FloatArray:
     """Return the mean, of transformed distributions by the integrals of their mean distances."""
     if isinstance(dist, JoinedPredictive):
-        return dist._of_rows(_mean)
+        return dist._gather(lambda part, _: _mean(part))
     return dist._mean_by_halves() if isinstance(dist, Transformed) else dist.mean()
 
 

@@ -218,7 +218,7 @@ class Transformed(Predictive):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the image of the link is the whole line."""
+        """True if the image of the link is the whole line."""
         return not np.isfinite(self._ends).any()
 
     @lazy
