@@ -13,6 +13,7 @@ from bdkn.inference import (
     compiled,
     posterior,
     published_combination,
+    weights,
 )
 
 
@@ -32,6 +33,11 @@ def problems(draw, min_rows=1):
     if draw(st.booleans()):
         Phi[:, -1] = Phi[:, 0]
     return Phi * 10.0 ** rng.integers(-3, 4, weights), y + draw(st.sampled_from([0.0, 100.0])), rng
+
+
+def average_weights(fitted, forecast, y, counts=None):
+    """Return the posterior of the weights of a combination by the rows that it was fitted to."""
+    return weights.average_weights(fitted, fitted.statistics(forecast, y, counts))
 
 
 def fit_tails(dist, y, counts=None):

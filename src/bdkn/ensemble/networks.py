@@ -19,8 +19,8 @@ from bdkn.ensemble.selection import HeldOut, MemberScores, ScoredPart, constant_
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, NetworkSpec, Predictor, Trained
-from bdkn.networks.gpu import predict_on
 from bdkn.networks.job import prediction_device
+from bdkn.networks.mlp import predict_on
 from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian
 from bdkn.predictive.transformed import restore

@@ -368,6 +368,11 @@ class Combination:
         κ = self.averaging * self.tails.scale
         return float(κ * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
 
+    def statistics(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Statistics:
+        """Return the statistics of rows that the combination is fitted to."""
+        precision = forecast.variance**-self.tempering
+        return Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
+
     def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for members that in predictions are each the mean of several fits.
 

@@ -20,7 +20,6 @@ from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Absorbed, Combination, Forecast, Statistics, WeightPosterior, average_weights
-from bdkn.inference.weights import weights_given
 from bdkn.lazy import lazy
 from bdkn.model.density import MixtureParameters, NeighbourDensity, fit_density
 from bdkn.model.extrapolation import SupportReport, Widening
@@ -284,10 +283,10 @@ class FittedModel:
             post, H = combination.posterior, len(combination.weights)
             return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], np.inf)
         if self.updates is not None:
-            return weights_given(combination, self.updates.absorbed.total)
+            return average_weights(combination, self.updates.absorbed.total)
         if self.all_rows is not None:
-            return weights_given(combination, self.all_rows.statistics)
-        return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
+            return average_weights(combination, self.all_rows.statistics)
+        return average_weights(combination, combination.statistics(held_out.forecast(), held_out.y, held_out.counts))
 
     def evidence(self) -> float:
         """Return the log marginal likelihood of the targets of the linear model, in their own units."""

@@ -46,7 +46,6 @@ from bdkn.networks.compiled import (
     affine,
     forward,
     layer_table,
-    multiple,
     outputs_of,
     packing_of,
 )
@@ -66,7 +65,7 @@ from bdkn.networks.job import (
 )
 from bdkn.networks.mlp import Trained, stacked
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
-from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec, multiple
 from bdkn.typing import Array, Float32Array
 
 TRAINING_FIELDS = LAYER_FIELDS + 4

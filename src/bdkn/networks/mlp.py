@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.blocks import row_slices
 from bdkn.errors import warn_user
-from bdkn.networks.gpu import DEVICE_OF_PREDICTIONS
 from bdkn.networks.spec import (
     ACTIVATIONS,
     MEAN_VARIANCE,
@@ -25,8 +26,24 @@ from bdkn.storage.fields import Part, integers, must, sizes, stored
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import Array, BoolArray, IndexArray
 
+if TYPE_CHECKING:
+    from bdkn.networks.gpu.cuda import Cuda
+
 _CHUNK_ROWS = 2048
 """Rows per forward pass in double precision."""
+
+_DEVICE: ContextVar[Cuda | None] = ContextVar("bdkn device of predictions", default=None)
+"""The device of the enclosing ``predict_on``; None: the CPU."""
+
+
+@contextmanager
+def predict_on(device: Cuda | None) -> Iterator[None]:
+    """Let networks predict on a device inside the block, if there are enough rows; None: on the CPU."""
+    token = _DEVICE.set(device)
+    try:
+        yield
+    finally:
+        _DEVICE.reset(token)
 
 
 def exact_outputs(spec: NetworkSpec, layers: Sequence[Layer], X: ArrayLike) -> tuple[Array, Array]:
@@ -120,7 +137,7 @@ class Networks:
             return exact_outputs(self.spec, self.layers, inputs)
         from bdkn.networks.compiled import check_rows, outputs_of, packing_of, prepare
 
-        bins, device = NO_BINS if encoding is None else encoding.bins, DEVICE_OF_PREDICTIONS.get()
+        bins, device = NO_BINS if encoding is None else encoding.bins, _DEVICE.get()
         if device is not None:
             from bdkn.networks.gpu.prediction import can_predict, outputs_on
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, require
-from bdkn.metrics.estimators import regressor_of
+from bdkn.metrics.estimators import route_of
 from bdkn.plots.display import BLUE, GREY, ORANGE, Band, Display, central_bands, draw_legend, label_axes, literal
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
@@ -120,7 +120,7 @@ class WeightsDisplay(Display[WeightsData]):
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
         require("matplotlib", extra="plots")
-        model = estimator if hasattr(estimator, "weight_posterior") else regressor_of(estimator)
+        model = estimator if hasattr(estimator, "weight_posterior") else route_of(estimator, rows=False).regressor
         weights, names = model.weight_posterior(), model.member_names_
         return cls.from_posterior(weights, names, name=name or type(model).__name__, **options)
 
