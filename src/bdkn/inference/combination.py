@@ -380,7 +380,8 @@ class Combination:
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
         means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
-        weights, (_, _, scale) = self.weights, self.parameters(forecast)
+        post, weights, h = self.posterior, self.weights, leverage(self.posterior.root, self._features(forecast))
+        scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
             saved = np.nan_to_num(fold_variance @ weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))

@@ -27,7 +27,7 @@ from bdkn.model.prediction import Prediction
 from bdkn.model.row_memory import RowMemory
 from bdkn.model.value_model import ValueModel, learn_values, quantiles_with_masses
 from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT, StudentTMixture, Transformed
-from bdkn.predictive.location_scale import check_location_scale
+from bdkn.predictive.base import check_location_scale
 from bdkn.predictive.transformed import restore
 from bdkn.stages import stage
 from bdkn.storage.fields import Number, must, sizes, stored
@@ -123,10 +123,10 @@ class FittedModel:
         """
         held_out, combination = self.required_held_out(), self.combination
         forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
-        _, predictions, _ = combination.parameters(forecast)
         spread = combination.spread(replace(forecast, fold_variance=held_out.fold_variance))
         density = density and self.provenance is not None and not np.isnan(combination.score)
         student = combination.leave_one_out_parameters(forecast, y, counts) if density else None
+        _, predictions, _ = combination.parameters(forecast)
         with stage("support"):
             extrapolation = Widening.fit(X, numbers, predictions, spread, counts)
         found = None

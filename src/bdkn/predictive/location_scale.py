@@ -13,7 +13,7 @@ from scipy.special import betaincinv, betaln, gammaln, ndtr, ndtri, stdtr, stdtr
 
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Components, Predictive
+from bdkn.predictive.base import Components, Predictive, check_location_scale
 from bdkn.typing import FloatArray
 
 NARROW = 1e-100
@@ -124,15 +124,6 @@ class LocationScale(Predictive):
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
         return by_scale(y, self.loc, self.scale, self._standard_absolute_mean)
-
-
-def check_location_scale(loc: FloatArray, scale: FloatArray) -> None:
-    """Raise unless every location is finite and every scale finite and not negative."""
-    if not np.isfinite(loc).all():
-        raise InvalidParameterError(f"loc must be finite; {np.sum(~np.isfinite(loc))} of {loc.size} values are not")
-    wrong = ~(np.isfinite(scale) & (scale >= 0))
-    if wrong.any():
-        raise InvalidParameterError(f"scale must be finite and >= 0; got {scale[wrong][0]} among {scale.size} values")
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:

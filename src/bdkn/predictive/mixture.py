@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln, logsumexp, ndtr, ndtri, stdtrit
 from bdkn.arrays import read_numbers
 from bdkn.blocks import CACHED_CELLS, THREAD_ROWS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Components, Predictive
+from bdkn.predictive.base import Components, Predictive, check_location_scale
 from bdkn.predictive.location_scale import (
     FAR_DOWN,
     GAUSSIAN_DF,
@@ -21,7 +21,6 @@ from bdkn.predictive.location_scale import (
     Gaussian,
     StudentT,
     by_scale,
-    check_location_scale,
     log_density,
     normal_absolute_mean,
     normal_logpdf,
