@@ -40,9 +40,8 @@ layers: $(VENV)/.test
 	$(BIN)/lint-imports
 
 # The site, into build/site: any warning is an error, and nothing is downloaded. "make gallery" runs its examples again,
-# "make architecture" writes the tables of docs/architecture.md.
+# "make architecture" writes the tables of docs/architecture.md, which tests/test_house.py checks.
 docs: $(VENV)/.test
-	$(BIN)/python docs/tools/architecture.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 architecture: $(VENV)/.test
@@ -126,10 +125,12 @@ $(VENV)/.demo: $(BIN)/python$(EXE) pyproject.toml
 	$(PIP) install -e '.[cli]'
 	touch $@
 
-# torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt.
+# torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt. Modules are
+# compiled when they are first imported, which most never are; setuptools builds both packages without an environment of
+# its own for each.
 $(VENV)/.test: $(BIN)/python$(EXE) pyproject.toml reproduction/pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt torch
-	$(PIP) install -c constraints.txt -e '.[test]' -e './reproduction[test]'
+	$(PIP) install --no-compile -c constraints.txt torch "setuptools>=77"
+	$(PIP) install --no-compile --no-build-isolation -c constraints.txt -e '.[test]' -e './reproduction[test]'
 	touch $@ $(VENV)/.demo
 
 $(VENV)/.release: $(BIN)/python$(EXE) pyproject.toml constraints.txt
