@@ -23,11 +23,10 @@ export PYTHONDONTWRITEBYTECODE =
 demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
 
-# Compiling keeps one core busy; the checks that run nothing have the other one meanwhile.
+# Compiling, and tests in one process, keep one core busy; the checks that run nothing have the other one meanwhile.
 test: $(VENV)/.test
-	$(MAKE) -j 2 compile compile-avx2 types docs lint layers
+	$(MAKE) -j 2 tests-avx2 compile types docs lint layers
 	$(RUN_TESTS)
-	$(RUN_TESTS_AVX2)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -66,7 +65,7 @@ tests: compile
 
 # Numbers must not depend on the width of vectors: the tests of compiled loops, as on a CPU without AVX-512. On such a CPU
 # there is nothing to do, since all tests were run so.
-RUN_TESTS_AVX2 = $(BIN)/python tests/on_avx2.py -n 2 --dist worksteal -q
+RUN_TESTS_AVX2 = $(BIN)/python tests/on_avx2.py -q
 
 compile-avx2: $(VENV)/.test
 	$(BIN)/python tests/on_avx2.py --compile
