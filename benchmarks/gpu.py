@@ -33,7 +33,7 @@ import numpy as np
 import gpu_fits
 from bdkn.environment import describe_machine
 from bdkn.networks import Job, TrainingConfig
-from bdkn.networks.gpu.cuda import Device
+from bdkn.networks.gpu.cuda import Cuda
 from bdkn.networks.gpu.engine import GPUEngine
 from bdkn.networks.gpu.prediction import gpu_packing_of
 from engine import Work
@@ -55,7 +55,7 @@ Measurement = Callable[[], Found]
 class Setting:
     """The device, and how large the measurements are: 1, or less for a test."""
 
-    device: Device
+    device: Cuda
     scale: float
     data: str | None
     at_once: int
@@ -106,7 +106,7 @@ def step_time(setting: Setting, work: Work) -> Found:
     }
 
 
-def device_limits(device: Device) -> dict[str, float]:
+def device_limits(device: Cuda) -> dict[str, float]:
     """Return the flops and the bytes of shared memory per second that a device can reach."""
     clock = 1e3 * device.attribute("CLOCK_RATE") if hasattr(device, "attribute") else 1e9
     return {"flops": clock * device.multiprocessors * 128 * 2, "shared bytes": clock * device.multiprocessors * 128}
@@ -133,7 +133,7 @@ def launches(setting: Setting, work: Work, epochs: int) -> int:
 class Counting:
     """A device that counts launches."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Cuda) -> None:
         self._device, self.launches = device, 0
 
     def __getattr__(self, name: str) -> Any:

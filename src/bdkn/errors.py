@@ -340,26 +340,16 @@ def check_options(name: str, given: object, *, cls: type, constraints: Mapping[s
     check_parameters(given, constraints)
 
 
-def check_none_or(name: str, given: object, *, check: Constraint) -> None:
-    """Raise unless ``given`` is None or passes a check."""
-    if given is not None:
+def check_or(name: str, given: object, *, names: tuple[str | None, ...], check: Constraint) -> None:
+    """Raise unless ``given`` is one of some names, of which None may be one, or, if it is no string, passes a check."""
+    if given is None and None in names:
+        return
+    if not isinstance(given, str) or names == (None,):
         check(name, given)
-
-
-def check_auto_or(name: str, given: object, *, check: Constraint) -> None:
-    """Raise unless ``given`` is "auto" or, if it is no string, passes a check."""
-    if not isinstance(given, str):
-        check(name, given)
+    elif names != ("auto",):
+        check_choice(name, given, [one for one in names if one is not None])
     elif given != "auto":
         raise InvalidParameterError(f"{name}, if a string, must be 'auto'; got {given!r}")
-
-
-def check_name_or(name: str, given: object, *, names: Iterable[str], check: Constraint) -> None:
-    """Raise unless ``given`` is one of some names or, if it is no string, passes a check."""
-    if isinstance(given, str):
-        check_choice(name, given, names)
-    else:
-        check(name, given)
 
 
 def check_each(name: str, given: Any, *, check: Constraint, each: str | None = None) -> None:
@@ -384,11 +374,9 @@ def check_layers(name: str, given: Any) -> None:
         check_number(f"each of {name}", width, low=1, whole=True)
 
 
-def check_trainer(name: str, given: object, *, names: Iterable[str]) -> None:
-    """Raise unless ``given`` is the name of an engine or an object that trains networks."""
-    if isinstance(given, str):
-        check_choice(name, given, names)
-    elif not hasattr(given, "train"):
+def check_trainer(name: str, given: object) -> None:
+    """Raise unless ``given`` has a method that trains networks."""
+    if not hasattr(given, "train"):
         raise InvalidParameterError(f"{name} must be a name or an object with a method train; got {given!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from bdkn.errors import InvalidParameterError
@@ -26,34 +27,24 @@ def check_memory(what: str, size: float, advice: str) -> None:
 
 
 def memory_limit() -> int | None:
-    """Return the maximum memory of this process, in bytes; None if it is unknown."""
-    known = [limit for limit in (_physical(), _of_group(), _of_process()) if limit is not None]
-    return min(known) if known else None
+    """Return the maximum memory of this process, in bytes: that of the machine, of the container or of the process.
 
-
-def _physical() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _of_group() -> int | None:
+    None if it is unknown.
+    """
+    known = []
+    if hasattr(os, "sysconf"):
+        with suppress(ValueError, OSError):
+            known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for name in _GROUP_LIMITS:
-        try:
-            return int(Path(name).read_text(encoding="ascii"))
-        except (OSError, ValueError):  # there is no such file, or its content is "max"
-            continue
-    return None
-
-
-def _of_process() -> int | None:
+        with suppress(OSError, ValueError):  # there is no such file, or its content is "max"
+            known.append(int(Path(name).read_text(encoding="ascii")))
+            break
     try:
         import resource
     except ImportError:  # not on this operating system
-        return None
+        return min(known, default=None)
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
+    return min(known if limit == resource.RLIM_INFINITY else [*known, limit], default=None)
 
 
 def _gigabytes(size: float) -> str:

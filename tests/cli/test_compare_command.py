@@ -76,7 +76,7 @@ def test_usual_encoders_take_mixed_columns():
     assert plain["flag"].tolist()[::2] == [1.0, 0.0]
     assert plain["when"].diff().tolist()[3] == 1.0
     assert plain["kind"].tolist() == ["a", "missing", "b", "a"]
-    assert usual_encoder(X).fit_transform(plain, np.arange(4.0)).shape == (4, 6)
+    assert usual_encoder(plain).fit_transform(plain, np.arange(4.0)).shape == (4, 6)
 
 
 def test_methods_that_cannot_be_used(monkeypatch):

@@ -146,14 +146,8 @@ WRONG = {
     ("--target", "price", "--effort", "most"): "--effort must be one of 'fast', 'balanced', 'best'",
     ("--target", "price", "--time", "district"): "--time must name a column of dates, such as 2024-03-31, or numbers",
     ("--target", "price", "--time", "built", "--groups", "district"): "--time and --groups cannot both",
-    (
-        "--target",
-        "price",
-        "--method",
-        "deep-ensemble",
-        "--lower",
-        "0",
-    ): "--lower and --upper need --method bdkn or stack",
+    ("--target", "price", "--method", "deep-ensemble", "--lower", "0"): "--time-limit need --method bdkn or stack",
+    ("--target", "price", "--method", "deep-ensemble", "--time-limit", "9"): "but --effort fast",
     ("--target", "price", "--jobs", "0"): "--jobs must be an integer other than 0",
     (
         "--target",

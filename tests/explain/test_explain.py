@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
-from bdkn.analysis.explanation import MixedRows, _evenly, _Sampler
+from bdkn.analysis import explanation as module
+from bdkn.analysis.explanation import MixedRows, _evenly
 from bdkn.errors import InvalidParameterError, OutsideDataWarning
 
 QUICK = {"n_members": 2, "hidden_layer_sizes": (8,), "epochs": 15, "n_bins": 0, "random_state": 0}
@@ -76,7 +77,7 @@ class TestValues:
         ranks = np.array(list(itertools.permutations(range(4))))
         half = np.repeat(ranks[:12], 6, axis=0)  # the opposite orders are the other half
         assert {tuple(3 - rank) for rank in ranks[:12]} == set(map(tuple, ranks[12:]))
-        monkeypatch.setattr(_Sampler, "_ranks", lambda self, shape: np.stack([half, 3 - half], axis=1)[None])
+        monkeypatch.setattr(module, "_ranks", lambda generator, shape: np.stack([half, 3 - half], axis=1)[None])
         explanation = model.explain(row[None], background, n_samples=72)
         exact, base = enumerated(model, row, background)
         np.testing.assert_allclose(explanation.base, base, rtol=1e-6, atol=1e-9)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from bdkn.inference import Prior, Statistics, choose_prior_variance, compiled, posterior, published_combination
+from bdkn.inference import (
+    Prior,
+    Statistics,
+    choose_prior_variance,
+    combination,
+    compiled,
+    posterior,
+    published_combination,
+    weights,
+)
 
 
 def problem(rows=30, weights=4, seed=0, noise=0.3):
@@ -24,6 +33,17 @@ def problems(draw, min_rows=1):
     if draw(st.booleans()):
         Phi[:, -1] = Phi[:, 0]
     return Phi * 10.0 ** rng.integers(-3, 4, weights), y + draw(st.sampled_from([0.0, 100.0])), rng
+
+
+def average_weights(fitted, forecast, y, counts=None):
+    """Return the posterior of the weights of a combination by the rows that it was fitted to."""
+    return weights.average_weights(fitted, fitted.statistics(forecast, y, counts))
+
+
+def fit_tails(dist, y, counts=None):
+    """Return the tails of distributions under which targets have the highest mean log density."""
+    share = None if counts is None else np.asarray(counts, dtype=float)
+    return combination.fit_tails(dist.df, dist.loc, dist.scale, np.asarray(y, dtype=float), share)
 
 
 def assert_same(one: Statistics, other: Statistics, rtol=1e-9, prior=None):

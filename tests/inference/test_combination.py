@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from designs import fit_tails
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as sp
@@ -14,8 +15,8 @@ from scipy.special import gammaln
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior, published_combination
-from bdkn.inference.combination import Tails, features, fit_tails
-from bdkn.inference.posterior import Posterior, leave_one_out
+from bdkn.inference.combination import Tails, features
+from bdkn.inference.posterior import Posterior
 from bdkn.predictive import GaussianMixture, StudentT
 
 
@@ -230,7 +231,7 @@ class TestTails:
     def test_tails_are_chosen_by_leave_one_out(self):
         forecast, y, _ = example(200, heavy=3)
         found = combine(forecast, y, tempering=0.5)
-        held_out = leave_one_out(found.posterior, features(forecast.means), y, forecast.variance**-0.5)
+        held_out = found.posterior.leave_one_out(features(forecast.means), y, forecast.variance**-0.5)
         assert found.tails == fit_tails(held_out, y)
         others = StudentT(found.tails.df, held_out.loc, found.tails.scale * held_out.scale)
         assert found.score == pytest.approx(np.mean(others.logpdf(y)), rel=1e-12)
@@ -246,7 +247,7 @@ class TestTails:
         forecast, y, _ = example()
         found = combine(forecast, y, tails="posterior", tempering=0.5)
         assert found.tails == Tails(40.0, 1.0)
-        held_out = leave_one_out(found.posterior, features(forecast.means), y, forecast.variance**-0.5)
+        held_out = found.posterior.leave_one_out(features(forecast.means), y, forecast.variance**-0.5)
         assert found.score == pytest.approx(np.mean(held_out.logpdf(y)), rel=1e-12)
         assert found.score < combine(forecast, y, tempering=0.5).score
         assert np.isnan(combine(*example(1)[:2]).score)

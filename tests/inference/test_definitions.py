@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from designs import problem, published_posterior, published_without_compiled_code
+from designs import fit_tails, problem, published_posterior, published_without_compiled_code
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import (
@@ -21,9 +21,7 @@ from bdkn.inference import (
     block_posterior,
     choose_prior_variance,
     combine,
-    fit_tails,
     induced_kernel,
-    leave_one_out,
     log_evidence,
     posterior,
     published_combination,
@@ -188,7 +186,7 @@ class TestStatistics:
         def numbers(Phi, y, Y, w):
             post = posterior(Statistics.from_rows(Phi, y, precision=w, counts=w), prior)
             block = block_posterior(Statistics.from_rows(Phi, Y), prior)
-            left = leave_one_out(post, Phi, y, w, w)
+            left = post.leave_one_out(Phi, y, w, w)
             many = block.leave_one_out(Phi, Y, w, w)
             tails = fit_tails(StudentT(30.0, np.zeros(20), 1.0), y, w)
             process = StudentTProcess(post)
@@ -259,7 +257,7 @@ def test_a_target_that_is_fitted_exactly_has_no_variance_without_a_row():
     Phi, y, _ = problem(10, 2)
     Y = np.column_stack([y, np.zeros(10)])
     left = block_posterior(Statistics.from_rows(Phi, Y), Prior.isotropic(2, 1.0)).leave_one_out(Phi, Y)
-    alone = leave_one_out(posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0)), Phi, y)
+    alone = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0)).leave_one_out(Phi, y)
     np.testing.assert_allclose(left.target(0).scale, alone.scale, rtol=1e-9)
     np.testing.assert_array_equal(left.shape[:, 1, 1], 0.0)
     np.testing.assert_array_equal(left.loc[:, 1], 0.0)

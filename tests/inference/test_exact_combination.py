@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from designs import published_posterior
+from designs import average_weights, fit_tails, published_posterior
 from scipy import stats as scipy_stats
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
-from bdkn.inference import Absorbed, Forecast, Outside, Prior, Statistics, Tails, combine, fit_tails, posterior
+from bdkn.inference import Absorbed, Forecast, Outside, Prior, Statistics, Tails, combine, posterior
 from bdkn.inference.combination import Combination, directions, features, student_t_covariance
 from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors
 from bdkn.inference.posterior import ROUNDING, Posterior, block_posterior, without_rounding
 from bdkn.inference.published import published_combination
 from bdkn.inference.rowwise import compiled, leverage, location_scale, whitened
-from bdkn.inference.weights import WeightPosterior, average_weights
+from bdkn.inference.weights import WeightPosterior
 from bdkn.kernels import conjugate as kernels
 from bdkn.predictive import StudentT
 

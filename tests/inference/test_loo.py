@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.errors import ImproperPosteriorError
-from bdkn.inference import Prior, Statistics, leave_one_out, posterior
+from bdkn.inference import Prior, Statistics, posterior
 
 
 def without(i, Phi, y, w, counts, prior):
@@ -22,7 +22,7 @@ def without(i, Phi, y, w, counts, prior):
 
 def assert_left_out(Phi, y, w, counts, prior, rtol):
     post = posterior(Statistics.from_rows(Phi, y, precision=w, counts=counts), prior)
-    fast = leave_one_out(post, Phi, y, w)
+    fast = post.leave_one_out(Phi, y, w)
     slow = [without(i, Phi, y, w, counts, prior) for i in range(len(y))]
     scale = np.concatenate([dist.scale for dist in slow])
     np.testing.assert_allclose(fast.df, slow[0].df[0], rtol=1e-14)
@@ -71,7 +71,7 @@ def test_nothing_is_known_about_a_row_of_leverage_one(variance):
     Phi[:, 2] = 0.0
     Phi[3, 2] = 1.0
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(3, variance))
-    fast = leave_one_out(post, Phi, y)
+    fast = post.leave_one_out(Phi, y)
     assert np.isfinite(fast.logpdf(y)).all()
     assert fast.scale[3] > 1e6 * np.median(fast.scale)
     others = np.delete(np.arange(8), 3)
@@ -83,14 +83,14 @@ def test_nothing_is_known_about_a_row_of_leverage_one(variance):
 def test_the_sum_of_log_scores_is_below_the_fit_and_above_nothing():
     Phi, y, _ = problem(rows=40)
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(4, 1.0))
-    seen, unseen = post.predictive(Phi).logpdf(y).sum(), leave_one_out(post, Phi, y).logpdf(y).sum()
+    seen, unseen = post.predictive(Phi).logpdf(y).sum(), post.leave_one_out(Phi, y).logpdf(y).sum()
     assert unseen < seen
 
 
 def test_a_single_observation_leaves_nothing_to_predict_from():
     post = posterior(Statistics.from_rows(np.ones((1, 1)), [2.0]), Prior.isotropic(1, 1.0))
     with pytest.raises(ImproperPosteriorError, match=r"a₋ᵢ = aₙ - ½ must exceed zero .*; aₙ is 0\.5: add rows"):
-        leave_one_out(post, np.ones((1, 1)), [2.0])
+        post.leave_one_out(np.ones((1, 1)), [2.0])
 
 
 def test_a_row_that_counts_less_than_once_is_removed_no_more_than_that():
@@ -100,7 +100,7 @@ def test_a_row_that_counts_less_than_once_is_removed_no_more_than_that():
     w, counts = rng.uniform(0.5, 2.0, 30), rng.choice([0.01, 0.05, 0.5, 1.0, 3.0], 30)
     counts[:2] = 0.05, 0.01
     prior = Prior.isotropic(3, 2.0)
-    found = leave_one_out(posterior(Statistics.from_rows(Phi, y, precision=w, counts=counts), prior), Phi, y, w, counts)
+    found = posterior(Statistics.from_rows(Phi, y, precision=w, counts=counts), prior).leave_one_out(Phi, y, w, counts)
     for i in range(30):
         fewer = counts.copy()
         fewer[i] = max(counts[i] - 1.0, 0.0)

@@ -17,7 +17,6 @@ from bdkn.inference import (
     Statistics,
     combine,
     compiled,
-    leave_one_out,
     posterior,
     published_combination,
     rowwise,
@@ -93,11 +92,11 @@ def test_without_compiled_code_numba_is_never_loaded():
     script = """
 import sys
 import numpy as np
-from bdkn.inference import Prior, Statistics, compiled, leave_one_out, posterior, published_combination
+from bdkn.inference import Prior, Statistics, compiled, posterior, published_combination
 Phi, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0)
 with compiled(False):
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(3, 1.0))
-    post.predictive(Phi), post.joint(Phi), leave_one_out(post, Phi, y), published_combination([(Phi, y)], "paper")
+    post.predictive(Phi), post.joint(Phi), post.leave_one_out(Phi, y), published_combination([(Phi, y)], "paper")
 assert "numba" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -106,8 +105,8 @@ assert "numba" not in sys.modules
 def test_leave_one_out_without_compiled_code():
     Phi, y, _ = problem(15, 3)
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(3, 1.0))
-    fast = leave_one_out(post, Phi, y)
+    fast = post.leave_one_out(Phi, y)
     with compiled(False):
-        slow = leave_one_out(post, Phi, y)
+        slow = post.leave_one_out(Phi, y)
     np.testing.assert_allclose(fast.scale, slow.scale, rtol=1e-12)
     np.testing.assert_allclose(fast.loc, slow.loc, rtol=1e-12, atol=1e-14)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from designs import fit_tails
 from scipy.optimize import minimize_scalar
 from scipy.stats import t as student_t
 
@@ -16,8 +17,6 @@ from bdkn.inference import (
     StudentTProcess,
     block_posterior,
     combine,
-    fit_tails,
-    leave_one_out,
     posterior,
     rowwise,
     transformed_features,
@@ -42,7 +41,7 @@ def test_whole_numbers_are_taken_for_floats():
     found = []
     for phi, target, c in ((Phi, y, counts), as_floats):
         post = posterior(Statistics.from_rows(phi, target, counts=c), Prior.isotropic(2, 1.0))
-        others = leave_one_out(post, phi, target, counts=c)
+        others = post.leave_one_out(phi, target, counts=c)
         tails = fit_tails(StudentT(50.0, np.zeros(12), 1.0), target, c)
         process = StudentTProcess(post)
         forecast = Forecast.of(phi.astype(float), np.full((12, 2), 0.1))

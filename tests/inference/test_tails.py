@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from designs import fit_tails
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.optimize import minimize
 
-from bdkn.inference.combination import Tails, _loss, fit_tails
+from bdkn.inference.combination import Tails, _loss
 from bdkn.predictive import StudentT
 
 

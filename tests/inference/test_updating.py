@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from designs import average_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +17,10 @@ from bdkn.inference import (
     Outside,
     Statistics,
     Tails,
-    average_weights,
     choose_prior_variance,
     combine,
+    weights,
 )
-from bdkn.inference.weights import weights_given
 
 
 def rows_of(rng, n, H=3, outside=False):
@@ -215,7 +215,7 @@ def test_members_that_are_exactly_right_stay_so():
 def test_report_of_weights_from_statistics():
     rng = np.random.default_rng(6)
     state, forecast, y = fitted(rng)
-    found, expected = weights_given(state.fitted, state.total), average_weights(state.fitted, forecast, y)
+    found, expected = weights.average_weights(state.fitted, state.total), average_weights(state.fitted, forecast, y)
     np.testing.assert_array_equal(found.scale_matrix, expected.scale_matrix)
     assert found.log_bayes_factor == expected.log_bayes_factor
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from designs import average_weights
 from scipy.integrate import quad
 from scipy.special import gammaln
 
-from bdkn.inference import Forecast, average_weights, combine
+from bdkn.inference import Forecast, combine
 
 
 def example(n=25, H=3, seed=0, apart=1.0, β=None):

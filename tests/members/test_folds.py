@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bdkn.data.folds import Folds, OwnFolds
-from bdkn.data.rows import RowsWithout
+from bdkn.data.folds import Folds, OwnFolds, RowsWithout
 from bdkn.errors import InvalidParameterError
 
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, PowerTransformer, RobustScaler, StandardScaler
 
 from bdkn.errors import InvalidParameterError
-from bdkn.metrics.estimators import Route, plain_route_of, regressor_of, route_of, target_maps
+from bdkn.metrics.estimators import Route, plain_route_of, route_of, target_maps
 
 Y = np.linspace(0.05, 0.95, 30)[:, None] ** 2
 KNOWN = {
@@ -64,7 +64,7 @@ def test_ways_to_the_regressor():
     assert route_of(Fitted(estimator_=LEAF), 3.0).X == 3.0
     selected = Fitted(estimator_=LEAF, transform=lambda X: X + 1.0)
     assert route_of(selected, 3.0).X == 4.0
-    assert regressor_of(selected) is LEAF
+    assert route_of(selected, rows=False).regressor is LEAF
     assert plain_route_of(selected, 3.0).X == 4.0
     transformed = Fitted(regressor_=LEAF, transformer_=FunctionTransformer(np.log, np.exp))
     assert len(route_of(transformed, 3.0).maps) == 1

@@ -154,7 +154,7 @@ def test_bins_are_limited_by_rows_and_columns() -> None:
     widths = {}
     for n, p in ((240, 2), (60, 2), (20, 2), (240, 40), (240, 100)):
         rows = bdkn.data.rows.Rows(table(n, p), np.zeros(n))
-        (found,) = limits._encodings(limits.size(n), rows, [0]).values()
+        ((found, _, _),) = limits.jobs(rows, np.random.SeedSequence(0).spawn(1), [0])
         widths[n, p] = 0 if found is None else len(found) // p
     assert widths == {(240, 2): 16, (60, 2): 5, (20, 2): 0, (240, 40): 3, (240, 100): 0}
 

@@ -24,10 +24,8 @@ from bdkn.plots import (
     WidthDisplay,
     save_figure,
 )
-from bdkn.plots.curve import curve_data
 from bdkn.plots.display import BLUE, GREY, SERIES, VERMILION, central_bands, tint
-from bdkn.plots.predictions import as_steps, binomial_envelope, calibration_data, interval_data, pit_data
-from bdkn.plots.weights import weights_data
+from bdkn.plots.predictions import as_steps, binomial_envelope
 from bdkn.predictive import Gaussian, StudentT
 
 ROWS = 80
@@ -62,7 +60,7 @@ class Sine:
 
 
 def test_interval_numbers_are_sorted_by_mean() -> None:
-    data = interval_data(Y, DIST)
+    data = IntervalDisplay.from_predictions(Y, DIST).data
     order = np.argsort(DIST.mean())
     np.testing.assert_array_equal(data.rank, np.arange(1, ROWS + 1))
     np.testing.assert_array_equal(data.mean, DIST.mean()[order])
@@ -76,7 +74,7 @@ def test_interval_numbers_are_sorted_by_mean() -> None:
 
 
 def test_many_rows_are_thinned_evenly_but_counted_all() -> None:
-    data = interval_data(Y, DIST, max_rows=9)
+    data = IntervalDisplay.from_predictions(Y, DIST, max_rows=9).data
     assert len(data.rank) == len(data.y) == len(data.bands[0].lower) == 9
     assert data.rank[0] == 1
     assert data.rank[-1] == ROWS
@@ -96,7 +94,7 @@ def test_steps_give_each_row_a_flat_piece() -> None:
 
 
 def test_calibration_numbers() -> None:
-    data = calibration_data(Y, DIST, [0.3, 0.6, 0.9], confidence=0.8)
+    data = CalibrationDisplay.from_predictions(Y, DIST, levels=[0.3, 0.6, 0.9], confidence=0.8).data
     nominal, share = calibration_curve(Y, DIST, [0.3, 0.6, 0.9])
     np.testing.assert_array_equal(data.nominal, nominal)
     np.testing.assert_array_equal(data.observed, share)
@@ -113,7 +111,7 @@ def test_envelope_contains_the_stated_share_of_samples() -> None:
 
 
 def test_pit_numbers() -> None:
-    data = pit_data(Y, DIST, bins=5)
+    data = PITDisplay.from_predictions(Y, DIST, bins=5).data
     counts = [np.sum((pit(Y, DIST) >= a) & (pit(Y, DIST) < a + 0.2)) for a in data.edges[:-1]]
     np.testing.assert_allclose(data.edges, np.linspace(0, 1, 6))
     np.testing.assert_allclose(data.density, np.array(counts) / ROWS * 5)
@@ -123,7 +121,7 @@ def test_pit_numbers() -> None:
 
 
 def test_weights_numbers_go_from_greatest_to_least() -> None:
-    data = weights_data(WEIGHTS, NAMES)
+    data = WeightsDisplay.from_posterior(WEIGHTS, NAMES).data
     assert data.names == ["b", "a", "d", "c"]
     np.testing.assert_array_equal(data.mean, [0.6, 0.1, 0.01, -0.4])
     np.testing.assert_array_equal(data.clear, [True, False, False, True])
@@ -133,14 +131,15 @@ def test_weights_numbers_go_from_greatest_to_least() -> None:
 
 
 def test_only_the_heaviest_members_are_shown() -> None:
-    data = weights_data(WEIGHTS, NAMES, max_members=2)
+    data = WeightsDisplay.from_posterior(WEIGHTS, NAMES, max_members=2).data
     assert data.names == ["b", "c"]
     assert data.not_shown == 2
     assert data.equal == 0.25
 
 
 def test_curve_numbers_are_sorted_by_x() -> None:
-    data = curve_data([2.0, 0.0, 1.0], Gaussian([20.0, 0.0, 10.0], [3.0, 1.0, 2.0]), truth=[21, 1, 11])
+    dist = Gaussian([20.0, 0.0, 10.0], [3.0, 1.0, 2.0])
+    data = CurveDisplay.from_predictions([2.0, 0.0, 1.0], dist, truth=[21, 1, 11]).data
     np.testing.assert_array_equal(data.x, [0.0, 1.0, 2.0])
     np.testing.assert_array_equal(data.mean, [0.0, 10.0, 20.0])
     np.testing.assert_array_equal(data.truth, [1.0, 11.0, 21.0])
@@ -314,13 +313,13 @@ def test_unknown_options_are_errors() -> None:
 
 def test_impossible_figures_are_refused() -> None:
     with pytest.raises(InvalidParameterError, match="names must name each of the 4 weights; got 2 names"):
-        weights_data(WEIGHTS, ["a", "b"])
+        WeightsDisplay.from_posterior(WEIGHTS, ["a", "b"])
     with pytest.raises(InvalidParameterError, match=r"x must hold one value for each of the 80 predicted rows; got.*3"):
-        curve_data([1, 2, 3], DIST)
+        CurveDisplay.from_predictions([1, 2, 3], DIST)
     with pytest.raises(InvalidParameterError, match=r"a curve needs X with one column; got shape \(5, 2\)"):
         CurveDisplay.from_estimator(Sine(), np.zeros((5, 2)), np.zeros(5))
     with pytest.raises(InvalidParameterError, match="bins must be an integer >= 1; got 0"):
-        pit_data(Y, DIST, bins=0)
+        PITDisplay.from_predictions(Y, DIST, bins=0)
 
 
 # --- files and global state -------------------------------------------------------------------------------------------

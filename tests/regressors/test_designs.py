@@ -230,7 +230,7 @@ def test_same_bits_for_any_number_of_jobs(options):
 
 def test_networks_are_those_trained_on_the_rows_of_their_fold():
     model = BDKNRegressor(**grouped(**{**QUICK, "engine": ReferenceEngine(np.float64)})).fit(X, y)
-    means, _ = model.ensemble_._by_fold(X)
+    means, _ = model.ensemble_.by_fold(X)
     scaled = (y - model.ensemble_.targets.mean) / model.ensemble_.targets.scale
     np.testing.assert_allclose(model.held_out_.y, scaled)
     gap = np.abs(means - model.held_out_.means).min(axis=0)  # one network of each member left the row out

@@ -87,6 +87,7 @@ def test_interval_is_the_definition(stacked, is_weighted):
     Phi, w = features(forecast.means), forecast.variance**-τ
     means, variances = stacked.model_.members.by_fold(NEW[:3], stacked.target_scaler_)
     known = ~np.isnan(held_out.variances).any(axis=0)
+    error = np.average((held_out.means.mean(axis=1) - held_out.y) ** 2, weights=held_out.counts)
     outside = stacked.model_.predict(NEW[:3]).forecast.outside.variance
     unit = combination.tails.scale**2 * combination.posterior.b / combination.posterior.a
     low, high = np.empty((n, 3)), np.empty((n, 3))
@@ -97,7 +98,7 @@ def test_interval_is_the_definition(stacked, is_weighted):
         score = np.abs(held_out.y[i] - Phi[i] @ β) * np.sqrt(w[i])
         for j in range(3):
             own = np.array([means[k, j, h] for h, k in enumerate(fits)])
-            noise = [variances[fits[h], j, h] for h in np.flatnonzero(known)] or [held_out._ensemble_error()]
+            noise = [variances[fits[h], j, h] for h in np.flatnonzero(known)] or [error]
             width = score * np.sqrt((np.mean(noise) + own.var()) ** τ + outside[j] / unit)
             low[i, j], high[i, j] = own @ β[:-1] + β[-1] - width, own @ β[:-1] + β[-1] + width
 

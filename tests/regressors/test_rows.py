@@ -16,7 +16,7 @@ def model():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_plain_arrays_are_taken_as_they_are(model, dtype):
     rows = X.astype(dtype)
-    assert model._rows(rows) is rows
+    assert model.model_.reader.read(rows) is rows
     assert validation.validate_data(model, rows, reset=False, dtype=(np.float64, np.float32)) is rows
 
 

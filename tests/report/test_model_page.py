@@ -16,7 +16,7 @@ from bdkn.errors import InvalidParameterError, no_extrapolation_warnings
 from bdkn.predictive import Gaussian
 from bdkn.report import Page, make_page, write_page
 from bdkn.report.charts import driver_lines, ticks, variance_lines
-from bdkn.report.evaluation import Evaluation, chance_of, divide, drivers_of, errors_by_column, fast_model, resample
+from bdkn.report.evaluation import Evaluation, chance_of, divide, drivers_of, errors_by_column, resample
 from bdkn.report.page import as_script, evaluate
 from bdkn.report.verdict import judge_calibration, key_numbers, least_sure, verdict_of, warnings_of
 from bdkn.report.what_if import payload_of
@@ -225,7 +225,7 @@ def test_the_column_where_errors_differ_comes_first():
 def test_drivers_are_what_explain_returns(model, rows):
     X, y = rows
     found = drivers_of(Evaluation(model, TableView.of(X), y))
-    table = fast_model(model).explain(X, max_rows=100).table()
+    table = model.explain(X, max_rows=100).table()
     assert [driver.name for driver in found] == table["column"]
     np.testing.assert_allclose([driver.mean for driver in found], table["mean"])
     np.testing.assert_allclose([driver.mean_error for driver in found], table["mean_error"])

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bdkn.inference import Prior, Spectrum, Statistics, block_posterior, leave_one_out, log_evidence, posterior
+from bdkn.inference import Prior, Spectrum, Statistics, block_posterior, log_evidence, posterior
 from bdkn.typing import FloatArray
 from record import Found, arguments, recording
 
@@ -241,7 +241,7 @@ class LeftOut:
         """Return what the library computes."""
         case, i = self.case, self.row
         post = posterior(Statistics.from_rows(case.Phi, case.y, precision=case.precision), self._prior)
-        given = leave_one_out(post, case.Phi, case.y, precision=case.precision)
+        given = post.leave_one_out(case.Phi, case.y, precision=case.precision)
         return {"location": given.loc[i : i + 1], "scale": given.scale[i : i + 1]}
 
     def exact(self, rng: np.random.Generator | None = None) -> tuple[Answer, Answer]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats as distributions
 
-from bdkn.inference import Prior, Statistics, StudentTProcess, block_posterior, leave_one_out, posterior
+from bdkn.inference import Prior, Statistics, StudentTProcess, block_posterior, posterior
 from bdkn.typing import FloatArray
 from record import Found, arguments, recording
 
@@ -58,7 +58,7 @@ def one_target(rng: np.random.Generator) -> Values:
         "noise variance": float(distributions.invgamma(post.a, scale=post.b).cdf(σ2)),
         "new target": float(post.predictive(new, noise=v).cdf([target])[0]),
         "function": float(StudentTProcess(post).marginal(new).cdf(new @ β)[0]),
-        "row left out": float(leave_one_out(post, Phi, y, precision=w).cdf(y)[i]),
+        "row left out": float(post.leave_one_out(Phi, y, precision=w).cdf(y)[i]),
         "draws of weights": _rank(rng, post.draw(DRAWS, rng)[0] @ new[0], float(new[0] @ β)),
         "draws of noise": _rank(rng, post.draw(DRAWS, rng)[1], σ2),
     }

@@ -11,9 +11,10 @@ from emulated_gpu import Emulated
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import ACTIVATIONS, EncodedNetworks, NetworkSpec, PiecewiseLinear, Predictor, initial_networks, join
-from bdkn.networks.gpu import cuda, predict_on, prediction
+from bdkn.networks.gpu import cuda, prediction
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
 from bdkn.networks.gpu.engine import GPUEngine
+from bdkn.networks.mlp import predict_on
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the emulation of a GPU needs g++")
 TOLERANCE = 1e-5

@@ -15,7 +15,6 @@ from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.folds import Seed, seed_sequence
 from bdkn.data.rows import as_frame, join_tables, take_rows
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number
-from bdkn.predictive import GaussianMixture, Predictive
 from bdkn.typing import FloatArray, IndexArray
 
 
@@ -223,19 +222,6 @@ _FOR_FEW, _FOR_MANY = 800, 500
 _LEAST_SAMPLES, _MOST_SAMPLES = 8, 128
 """Smallest and largest default number of pairs of column orders per explained row."""
 
-Outputs = Callable[[Any], FloatArray]
-"""A function of a table (m, p) that returns what is explained (m, K)."""
-
-
-def moments_of(dist: Predictive) -> dict[str, FloatArray]:
-    """Return mean and variance, and the parts of the variance of an ensemble's mixture."""
-    mean = dist.mean()
-    if not isinstance(dist, GaussianMixture):
-        return {"mean": mean, "variance": dist.var()}
-    noise = np.einsum("nh,nh->n", dist.weights, dist.scale**2)
-    apart = np.einsum("nh,nh->n", dist.weights, (dist.loc - mean[:, None]) ** 2)
-    return {"mean": mean, "variance": noise + apart, "noise": noise, "disagreement": apart}
-
 
 def explain(
     model: Any,
@@ -268,20 +254,72 @@ def explain(
         centers = model.centers(read) if hasattr(model, "centers") else model.predict(read).dist.mean()
         chosen = _evenly(centers, min(n_samples, source.shape[0]), generator)
         mixed, names = mixed_rows(model, take_rows(table, rows), take_rows(source, chosen))
+        n, m, p = len(rows), len(chosen), mixed.n_columns
         parts: list[str] = []
 
-        def predict(table: Any) -> FloatArray:
-            prediction = model.predict(table if mixed.owner is not None else model.reader.read(table))
-            found = {"mean": prediction.dist.mean()}
-            if variance:
-                shares = prediction.variances()
-                found |= {"variance": np.asarray(sum(shares.values())), **shares}
-            parts[:] = found
-            return np.stack(list(found.values()), axis=1)
+        def predict(numbers: IndexArray) -> FloatArray:
+            """Return the parts (.., K) of rows whose column j is that of the row ``numbers[:, j]`` of ``mixed``."""
+            outputs = []
+            for some in row_slices(len(numbers), PREDICTED_ROWS):
+                new = mixed.take(numbers[some])
+                prediction = model.predict(new if mixed.owner is not None else model.reader.read(new))
+                found = {"mean": prediction.dist.mean()}
+                if variance:
+                    shares = prediction.variances()
+                    found |= {"variance": np.asarray(sum(shares.values())), **shares}
+                parts[:] = found
+                outputs.append(np.stack(list(found.values()), axis=1))
+            return np.concatenate(outputs)
 
-        sampler = _Sampler.of(mixed, predict, len(rows), len(chosen), n_samples, generator)
-        values, errors = sampler.values()
-        return Explanation(names, tuple(parts), rows, sampler.base.mean(axis=0), sampler.own, values, errors)
+        plain = predict(np.broadcast_to(np.arange(n + m)[:, None], (n + m, p)))
+        if not np.isfinite(plain).all():
+            n_infinite = int((~np.isfinite(plain)).any(axis=1).sum())
+            raise InvalidParameterError(
+                f"variances can be explained where they are finite; {n_infinite} of {len(plain)} rows have none, as "
+                "the model has two degrees of freedom or fewer: give variance=False"
+            )
+        others = n + np.tile(np.arange(m), -(-n_samples // m))
+        step = max(1, PREDICTED_ROWS // max(1, 2 * len(others) * (p - 1)))
+        found = [
+            _shapley_values(np.arange(i, min(i + step, n)), others, plain, predict, p, generator)
+            for i in range(0, n, step)
+        ]
+        values, errors = (np.concatenate(part) for part in zip(*found, strict=True))
+        return Explanation(names, tuple(parts), rows, plain[n:].mean(axis=0), plain[:n], values, errors)
+
+
+def _shapley_values(
+    rows: IndexArray,
+    others: IndexArray,
+    plain: FloatArray,
+    predict: Callable[[IndexArray], FloatArray],
+    p: int,
+    generator: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the values (m, p, K) of columns for some rows, compared with others, and their standard errors.
+
+    ``plain`` are the predictions of all rows as they are. For each of the ``others``, the columns are replaced one
+    after the other, in a random order and in the opposite one.
+    """
+    m, pairs, K = len(rows), len(others), plain.shape[1]
+    ranks = _ranks(generator, (m, pairs, p))
+    steps = np.empty((m, pairs, 2, p + 1, K))
+    steps[..., 0, :] = plain[others][None, :, None]
+    steps[..., p, :] = plain[rows][:, None, None]
+    if p > 1:
+        replaced = ranks[..., None, :] < np.arange(1, p)[:, None]
+        numbers = np.where(replaced, rows[:, None, None, None, None], others[None, :, None, None, None])
+        steps[..., 1:p, :] = predict(numbers.reshape(-1, p)).reshape(m, pairs, 2, p - 1, K)
+    added = np.take_along_axis(np.diff(steps, axis=3), ranks[..., None], axis=3).mean(axis=2)
+    # The background is in the order of its predicted means, so that only differences between neighbours are error.
+    error = np.sqrt(np.mean(np.diff(added, axis=1) ** 2, axis=1) / (2.0 * added.shape[1]))
+    return added.mean(axis=1), error
+
+
+def _ranks(generator: np.random.Generator, shape: tuple[int, int, int]) -> IndexArray:
+    """Return the places (m, pairs, 2, p) of the columns in random orders and in the opposite ones."""
+    ranks = np.argsort(generator.random(shape), axis=2)
+    return np.stack([ranks, shape[2] - 1 - ranks], axis=2)
 
 
 def some_rows(n: int, most: int | None, generator: np.random.Generator) -> IndexArray:
@@ -306,79 +344,6 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
         return MixedRows(stack_rows(first, second), owner, len(names)), names
     given = tuple(map(str, column_names(X)))
     return MixedRows(stack_rows(X, source), None, len(given)), given
-
-
-@dataclass(frozen=True, eq=False)
-class _Sampler:
-    """Rows to explain, numbered from 0 in ``mixed``, with their predictions, and rows of the background with theirs.
-
-    ``background`` are numbers of rows in ``mixed``, each of which is used ``rounds`` times.
-    """
-
-    mixed: MixedRows
-    predict: Outputs
-    own: FloatArray
-    background: IndexArray
-    base: FloatArray
-    rounds: int
-    generator: np.random.Generator
-
-    @classmethod
-    def of(
-        cls, mixed: MixedRows, predict: Outputs, n: int, n_others: int, n_samples: int, generator: np.random.Generator
-    ) -> _Sampler:
-        """Return the sampler of n rows, after predictions of all rows as they are."""
-        plain = np.broadcast_to(np.arange(n + n_others)[:, None], (n + n_others, mixed.n_columns))
-        outputs = _in_blocks(mixed, predict, plain)
-        if not np.isfinite(outputs).all():
-            n_infinite = int((~np.isfinite(outputs)).any(axis=1).sum())
-            raise InvalidParameterError(
-                f"variances can be explained where they are finite; {n_infinite} of {len(outputs)} rows have none, as "
-                "the model has two degrees of freedom or fewer: give variance=False"
-            )
-        background, rounds = n + np.arange(n_others), -(-n_samples // n_others)
-        return cls(mixed, predict, outputs[:n], background, outputs[n:], rounds, generator)
-
-    def values(self) -> tuple[FloatArray, FloatArray]:
-        """Return the values (R, p, K) of all rows, and their standard errors."""
-        p, pairs, n = self.mixed.n_columns, self.rounds * len(self.background), len(self.own)
-        step = max(1, PREDICTED_ROWS // max(1, 2 * pairs * (p - 1)))
-        parts = [self._values(np.arange(i, min(i + step, n))) for i in range(0, n, step)]
-        values, errors = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return values, errors
-
-    def _values(self, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Return the values (m, p, K) of some rows, and their standard errors."""
-        p, background = self.mixed.n_columns, np.tile(np.arange(len(self.background)), self.rounds)
-        ranks = self._ranks((len(rows), len(background), p))
-        steps = self._along(rows, background, ranks)
-        added = np.take_along_axis(np.diff(steps, axis=3), ranks[..., None], axis=3).mean(axis=2)
-        # The background is in the order of its predicted means, so that only differences between neighbours are error.
-        error = np.sqrt(np.mean(np.diff(added, axis=1) ** 2, axis=1) / (2.0 * added.shape[1]))
-        return added.mean(axis=1), error
-
-    def _ranks(self, shape: tuple[int, int, int]) -> IndexArray:
-        """Return the places (m, pairs, 2, p) of the columns in random orders and in the opposite ones."""
-        ranks = np.argsort(self.generator.random(shape), axis=2)
-        return np.stack([ranks, shape[2] - 1 - ranks], axis=2)
-
-    def _along(self, rows: IndexArray, background: IndexArray, ranks: IndexArray) -> FloatArray:
-        """Return the outputs (m, pairs, 2, p + 1, K) as one column after the other is replaced."""
-        m, pairs, _, p = ranks.shape
-        K = self.own.shape[1]
-        steps = np.empty((m, pairs, 2, p + 1, K))
-        steps[..., 0, :] = self.base[background][None, :, None]
-        steps[..., p, :] = self.own[rows][:, None, None]
-        if p > 1:
-            replaced = ranks[..., None, :] < np.arange(1, p)[:, None]
-            others = self.background[background][None, :, None, None, None]
-            numbers = np.where(replaced, rows[:, None, None, None, None], others).reshape(-1, p)
-            steps[..., 1:p, :] = _in_blocks(self.mixed, self.predict, numbers).reshape(m, pairs, 2, p - 1, K)
-        return steps
-
-
-def _in_blocks(mixed: MixedRows, predict: Outputs, numbers: IndexArray) -> FloatArray:
-    return np.concatenate([predict(mixed.take(numbers[part])) for part in row_slices(len(numbers), PREDICTED_ROWS)])
 
 
 def _evenly(means: FloatArray, size: int, generator: np.random.Generator) -> IndexArray:

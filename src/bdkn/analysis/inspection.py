@@ -9,6 +9,7 @@ import numpy as np
 
 from bdkn.model.description import describe_columns
 from bdkn.predictive import Predictive
+from bdkn.predictive.transformed import restore
 from bdkn.typing import FloatArray
 
 __all__ = ["HeldOutPredictions", "held_out_predictions", "held_out_targets", "n_prototypes"]
@@ -99,7 +100,7 @@ def held_out_predictions(regressor: Any) -> HeldOutPredictions | None:
         return None
     model = regressor.model_
     scaled = model.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
-    dist = model.targets.restore(scaled.affine(model.targets.scale, model.targets.mean))
+    dist = restore(scaled.affine(model.targets.scale, model.targets.mean), model.targets.link)
     return HeldOutPredictions(y, dist, held_out.counts)
 
 

@@ -95,7 +95,7 @@ def partial_dependence(
     coverage = float(coverage)
     table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))
     j, n = column_number(table, column, model.reader.names), table.shape[0]
-    values = _grid_of(model, table, j) if grid is None else _checked_grid(grid)
+    values = _grid_of(model, table, j, grid)
     rows = take_rows(table, some_rows(n, max_rows, generator))
     mixed, names = mixed_rows(model, rows, with_column(table, j, values))
     place = names.index(str(column_names(table)[j])) if model.reader.names is not None else j
@@ -129,20 +129,31 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
     return int(column)
 
 
-def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
+def _grid_of(model: Any, table: Any, j: int, given: ArrayLike | None) -> Sequence[Any]:
     """Return the values at which predictions are averaged; of numbers and dates in text, those at some quantiles."""
-    name, encoder = column_names(table)[j], model.reader.encoder
-    column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
-    numbers = None if encoder is None else encoder.numbers(table, name)
-    if numbers is None:
-        return default_grid(column, repr(name))
-    chosen = default_grid(numbers, repr(name))
-    return [column[np.flatnonzero(numbers == value)[0]] for value in chosen]
+    if given is None:
+        name, encoder = column_names(table)[j], model.reader.encoder
+        column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
+        numbers = None if encoder is None else encoder.numbers(table, name)
+        if numbers is None:
+            return default_grid(column, repr(name))
+        return [column[np.flatnonzero(numbers == value)[0]] for value in default_grid(numbers, repr(name))]
+    is_flat = np.ndim(given) <= 1 and getattr(given, "ndim", 1) > 0
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or not is_flat:
+        raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(given)}")
+    values: list[Any] = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind != "M" else list(given)
+    if not values:
+        raise InvalidParameterError("grid must hold at least one value; got none")
+    return values
 
 
 def default_grid(column: NDArray[Any], name: str = "") -> Sequence[Any]:
     """Return values of a column: some of its quantiles, or its most frequent values."""
-    known = column[_is_known(column)]
+    if column.dtype.kind in "mM":
+        known = column[~np.isnat(column)]
+    else:
+        is_known = [value is not None and bool(value == value) for value in column.tolist()]
+        known = column[np.array(is_known, dtype=bool)]
     if not len(known):
         raise InvalidParameterError(
             f"column {name} must have a value to start from; all of its values are missing: give grid="
@@ -156,22 +167,6 @@ def default_grid(column: NDArray[Any], name: str = "") -> Sequence[Any]:
         return list(values[np.sort(np.argsort(-counts, kind="stable")[:_MOST_VALUES])])
     places = (np.linspace(0.01, 0.99, _POINTS) * (len(known) - 1)).round().astype(np.intp)
     return list(np.unique(np.sort(known)[places]))
-
-
-def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
-    if column.dtype.kind in "mM":
-        return np.asarray(~np.isnat(column))
-    return np.array([value is not None and bool(value == value) for value in column.tolist()], dtype=bool)
-
-
-def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
-    is_flat = np.ndim(grid) <= 1 and getattr(grid, "ndim", 1) > 0
-    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or not is_flat:
-        raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
-    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
-    if not values:
-        raise InvalidParameterError("grid must hold at least one value; got none")
-    return values
 
 
 def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from bdkn.cli.fit import EFFORTS, Estimate, Training
-from bdkn.cli.inputs import Labelled, Roles, read_labelled
+from bdkn.cli.inputs import Roles, read_labelled
 from bdkn.cli.terminal import (
     AsJson,
     Coverage,
@@ -68,8 +68,9 @@ class EncodedPeer:
 
     def fit(self, X: Any, y: FloatArray) -> Self:
         """Fit encoders and model to training rows; with early stopping, the model to nine tenths of them."""
-        self.encoder = usual_encoder(X)
-        inputs, validation = self.encoder.fit_transform(plain_frame(X), y), {}
+        frame = plain_frame(X)
+        self.encoder = usual_encoder(frame)
+        inputs, validation = self.encoder.fit_transform(frame, y), {}
         if self.stop is not None and len(y) >= _LEAST_ROWS:
             from sklearn.model_selection import train_test_split
 
@@ -145,14 +146,13 @@ def plain_frame(X: Any) -> Any:
     return frame
 
 
-def usual_encoder(X: Any) -> Any:
+def usual_encoder(frame: Any) -> Any:
     """Return the usual encoder: scaled numbers, one input per value of small categories, mean targets of others."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
-    frame = plain_frame(X)
     numbers = [name for name in frame if frame[name].dtype.kind == "f"]
     texts = [name for name in frame if name not in numbers]
     small = [name for name in texts if frame[name].nunique() <= _FEW_VALUES]
@@ -256,24 +256,6 @@ TITLES = {"nll": "NLL", "crps": "CRPS", "rmse": "RMSE", "coverage": "coverage", 
 """Titles of the metrics."""
 
 
-def score_method(
-    name: str, rows: Labelled, splits: Sequence[tuple[Any, Any]], *, seed: int, effort: str, coverage: float
-) -> dict[str, Any]:
-    """Fit a method to each fold with the same seed; return its name, the mean of each metric, and those of folds."""
-    method = METHODS[name]
-    scores: dict[str, list[float]] = {metric: [] for metric in TITLES}
-    for train, test in ((rows[train], rows[test]) for train, test in splits):
-        start = clock.perf_counter()
-        model = method.make(seed, effort)
-        has_groups = method.package == "bdkn" and train.groups is not None and hasattr(model, "cv")
-        model.fit(train.X, train.y, **({"groups": train.groups} if has_groups else {}))
-        estimate = asdict(Estimate.of(test.y, model.predict_dist(test.X), coverage, method.title))
-        estimate["seconds"] = clock.perf_counter() - start
-        for metric, found in scores.items():
-            found.append(estimate[metric])
-    return {"method": name, **{metric: sum(found) / len(found) for metric, found in scores.items()}, "folds": scores}
-
-
 def draw_comparison(found: Sequence[dict[str, Any]], target: str, coverage: float) -> Figure:
     """Draw a panel per metric, with a large dot for the mean of each method, and small ones for its folds.
 
@@ -361,11 +343,22 @@ def compare(
         raise InvalidParameterError(f"{folds} folds need at least {2 * folds} rows with a target; got {len(rows)}")
     splitter = KFold(folds, shuffle=True, random_state=seed) if groups is None else GroupKFold(folds)
     splits = list((splitter if time is None else TimeSeriesSplit(folds)).split(rows.X, groups=rows.groups))
-    found = []
+    found: list[dict[str, Any]] = []
     with screen.noting_warnings():
         for name in chosen_methods(names_of(methods), len(rows)):
             screen.progress(f"{METHODS[name].title}: fitting {len(splits)} folds")
-            found.append(score_method(name, rows, splits, seed=seed, effort=effort, coverage=coverage))
+            method, scores = METHODS[name], {metric: list[float]() for metric in TITLES}
+            for train, test in ((rows[train], rows[test]) for train, test in splits):
+                start = clock.perf_counter()
+                model = method.make(seed, effort)
+                has_groups = method.package == "bdkn" and train.groups is not None and hasattr(model, "cv")
+                model.fit(train.X, train.y, **({"groups": train.groups} if has_groups else {}))
+                estimate = asdict(Estimate.of(test.y, model.predict_dist(test.X), coverage, method.title))
+                estimate["seconds"] = clock.perf_counter() - start
+                for metric, values in scores.items():
+                    values.append(estimate[metric])
+            means = {metric: sum(values) / len(values) for metric, values in scores.items()}
+            found.append({"method": name, **means, "folds": scores})
     found.sort(key=lambda one: one["crps"])
     cells = [(METHODS[one["method"]].title, *(number(one[metric]) for metric in TITLES)) for one in found]
     title = f"Predictions of {target!r} for held-out rows, averages of {folds} folds"
@@ -375,5 +368,5 @@ def compare(
 
         figure = draw_comparison(found, target, coverage)
         save_figure(figure, picture.parent, picture.stem, [picture.suffix[1:]], dpi=100)
-        screen.say(f"Picture: {picture}")
+        screen.write(f"Picture: {picture}")
     screen.finish({"methods": found, "picture": picture and str(picture)})

@@ -44,7 +44,7 @@ def evaluate(
     with screen.noting_warnings():
         dist = fitted.predict_dist(rows.X)
     estimate = Estimate.of(rows.y, dist, coverage, f"Predictions by {model} for {data}")
-    screen.say(*estimate.sentences(name))
+    screen.write(*estimate.sentences(name))
     levels, shares = (part.tolist() for part in calibration_curve(rows.y, dist, LEVELS))
     calibration = list(zip(levels, shares, strict=True))
     screen.table("Calibration", ("interval", "rows inside"), [(f"{n:.0%}", f"{s:.1%}") for n, s in calibration])

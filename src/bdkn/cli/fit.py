@@ -135,9 +135,10 @@ class Training:
         check_choice("--effort", self.effort, EFFORTS)
         if self.jobs == 0:
             raise InvalidParameterError("--jobs must be an integer other than 0; got 0")
-        if self.method == "deep-ensemble" and (self.lower is not None or self.upper is not None):
+        if self.method == "deep-ensemble" and (self.lower, self.upper, self.time_limit) != (None, None, None):
             raise InvalidParameterError(
-                "--lower and --upper need --method bdkn or stack; a deep ensemble takes no bounds"
+                "--lower, --upper and --time-limit need --method bdkn or stack; a deep ensemble takes no bounds and no "
+                "limit of time, but --effort fast"
             )
 
     def fit(self, rows: Labelled) -> tuple[Any, Estimate]:
@@ -244,6 +245,6 @@ def fit(
             screen.note(f"column {row['name']!r} is not used: {row['why']}")
     record_making(model, data=data.name, target=target, rows=len(rows), estimate=asdict(estimate))
     model.save(out)
-    screen.say(*estimate.sentences(target), f"Model: {out}")
+    screen.write(*estimate.sentences(target), f"Model: {out}")
     inputs = list(rows.X.columns)
     screen.finish({"model": str(out), "target": target, "inputs": inputs, "estimate": asdict(estimate)})

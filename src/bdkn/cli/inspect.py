@@ -42,7 +42,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "Error when fitted": f"RMSE {number(estimate['rmse'])}, R² {estimate['r2']:.3f}" if estimate else "",
     }
     facts = {name: text for name, text in facts.items() if text}
-    screen.say(*(f"{name:<22}{text}" for name, text in facts.items()))
+    screen.write(*(f"{name:<22}{text}" for name, text in facts.items()))
     columns = [dict(row) for row in fitted.columns_.rows]
     if columns:
         keys = ("name", "kind", "becomes", "why")

@@ -8,7 +8,6 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -17,67 +16,62 @@ import typer
 from bdkn.cli.inputs import load_model, used_names
 from bdkn.cli.terminal import AsJson, Coverage, Density, Jobs, Model, Quiet, Screen, names_of
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_number
-from bdkn.lazy import lazy
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, eq=False)
 class Predictor:
-    """The predictions to write for every row: the model, the columns to copy, and the numbers to compute."""
+    """The predictions to write for every row: the model, the columns to copy, and the numbers to compute.
 
-    model: Any
-    copied: tuple[str, ...] = ()
-    coverage: float = 0.9
-    quantiles: tuple[float, ...] = ()
-    above: tuple[float, ...] = ()
-    support: bool = True
+    ``kinds`` are the types as which input columns are read from a CSV file: "number", "boolean", "date" or "text".
+    Numbers and dates that are written in a way that Arrow does not read are text.
+    """
 
-    def __post_init__(self) -> None:
-        if not used_names(self.model):
+    def __init__(
+        self,
+        model: Any,
+        copied: tuple[str, ...],
+        coverage: float,
+        quantiles: tuple[float, ...],
+        above: tuple[float, ...],
+        *,
+        support: bool,
+    ) -> None:
+        from bdkn.analysis.inspection import input_columns
+
+        self.model, self.copied, self.coverage, self.support = model, copied, coverage, support
+        self.quantiles, self.above = quantiles, above
+        found = {str(column["name"]): column for column in input_columns(model) or ()}
+        self.kinds: dict[str, str] = {}
+        for name in used_names(model):
+            column = found.get(name, {"kind": "number", "form": ""})
+            is_read = column["kind"] in ("number", "boolean", "date") and not column["form"]
+            self.kinds[name] = column["kind"] if is_read else "text"
+        if not self.kinds:
             raise InvalidParameterError(
                 "the model must have the names of its columns; it was fitted to an array without names: fit it to a "
                 "data frame, or with `bdkn fit`"
             )
-        for level in self.quantiles:
+        for level in quantiles:
             check_number("each level in --quantiles", level, low=0, high=1)
-        for threshold in self.above:
+        for threshold in above:
             check_number("each threshold in --above", threshold, low=-math.inf)
-        names = self.output_names()
+        names = ["mean", "std", "lower", "upper", *(f"q{level:g}" for level in quantiles)]
+        names += [*(f"above_{t:g}" for t in above), *(["support", "support_column"] if support else [])]
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             raise InvalidParameterError(
                 "levels in --quantiles and thresholds in --above must differ in their first six digits, which name "
                 f"their columns; got {', '.join(repeated)} more than once"
             )
-        taken = set(self.copied) & set(names)
+        taken = set(copied) & set(names)
         if taken:
             raise InvalidParameterError(
                 f"columns that are copied must not be named as those that are written; got {', '.join(sorted(taken))}: "
                 "rename them in the table"
             )
-
-    def output_names(self) -> list[str]:
-        """Return the names of the columns that are written, in addition to those copied."""
-        more = [*(f"q{level:g}" for level in self.quantiles), *(f"above_{t:g}" for t in self.above)]
-        return ["mean", "std", "lower", "upper", *more, *(["support", "support_column"] if self.support else [])]
-
-    @lazy
-    def input_kinds(self) -> dict[str, str]:
-        """The type as which each input column is read from a CSV file: "number", "boolean", "date" or "text".
-
-        Numbers and dates that are written in a way that Arrow does not read are text.
-        """
-        from bdkn.analysis.inspection import input_columns
-
-        found = {str(column["name"]): column for column in input_columns(self.model) or ()}
-        kinds = {}
-        for name in used_names(self.model):
-            column = found.get(name, {"kind": "number", "form": ""})
-            is_read = column["kind"] in ("number", "boolean", "date") and not column["form"]
-            kinds[name] = column["kind"] if is_read else "text"
-        return kinds
+        self.names = [*copied, *names]
 
     def predict(self, block: Any) -> Any:
         """Return the Arrow table of predictions for an Arrow table of rows."""
@@ -86,7 +80,7 @@ class Predictor:
 
         from bdkn.table_files.reading import plain_columns
 
-        model, kinds = self.model, self.input_kinds
+        model, kinds = self.model, self.kinds
         table = block.select(list(kinds))
         for place, (name, kind) in enumerate(kinds.items()):
             if name in self.copied and kind != "text":
@@ -108,7 +102,7 @@ class Predictor:
             named = [None if name is None else str(name) for name in found.column]
             columns += [pa.array(found.status.astype(object), pa.string()), pa.array(named, pa.string())]
         arrays = [column if isinstance(column, pa.ChunkedArray | pa.Array) else pa.array(column) for column in columns]
-        return pa.table(arrays, names=[*self.copied, *self.output_names()])
+        return pa.table(arrays, names=self.names)
 
 
 def from_text(column: Any, kind: str, name: str) -> Any:
@@ -190,14 +184,14 @@ def predict(
     fitted = load_model(model, density)
     predictor = Predictor(
         fitted,
-        copied=tuple(dict.fromkeys([*names_of(id), *names_of(keep)])),
-        coverage=coverage,
-        quantiles=_numbers("--quantiles", quantiles),
-        above=_numbers("--above", above),
+        tuple(dict.fromkeys([*names_of(id), *names_of(keep)])),
+        coverage,
+        _numbers("--quantiles", quantiles),
+        _numbers("--above", above),
         support=support and n_prototypes(fitted) > 0,
     )
     # Copied columns are read as they stand. More than two threads per core would only need memory.
-    kinds = {**predictor.input_kinds, **dict.fromkeys(predictor.copied, "text")}
+    kinds = {**predictor.kinds, **dict.fromkeys(predictor.copied, "text")}
     cores = os.cpu_count() or 1
     workers = min(jobs, 2 * cores) if jobs > 0 else cores
     n_rows, status = 0, Counter[str]()

@@ -41,5 +41,5 @@ def report(
     screen.progress(f"Writing the page about {len(rows):,} rows of {data}")
     with screen.noting_warnings():
         write_page(fitted, rows.X, rows.y, out, title=title, target_name=name)
-    screen.say(f"Page: {out}")
+    screen.write(f"Page: {out}")
     screen.finish({"page": str(out), "rows": len(rows)})

@@ -178,7 +178,7 @@ class Screen:
         if not self.quiet:
             echo(text, err=True)
 
-    def say(self, *lines: str) -> None:
+    def write(self, *lines: str) -> None:
         """Print lines of the result, unless the result is JSON."""
         if not self.json:
             echo("\n".join(lines))

@@ -58,11 +58,11 @@ def update(
         absorbed = [*made.get("absorbed", []), f"{len(rows)} rows of {data.name}"]
         record_making(fitted, **{**made, "absorbed": absorbed})
         fitted.save(out)
-    screen.say(*before.sentences(name), "")
+    screen.write(*before.sentences(name), "")
     changes = {key: (former[key], new[key]) for key in former}
     cells = [(key, *map(number, numbers)) for key, numbers in changes.items()]
     screen.table("What changed", ("", "before", "after"), cells)
-    screen.say(f"Model: {out}")
+    screen.write(f"Model: {out}")
     screen.finish({"model": str(out), "rows": len(rows), "before": asdict(before), "changes": changes})
 
 

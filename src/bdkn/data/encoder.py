@@ -229,14 +229,14 @@ class CategoryColumn:
         for part in range(FOLDS):
             at, others = parts == part, parts != part
             if at.any() and others.any():
-                statistics = TargetStatistics.of(number[others], scores[others], counts[others], k)
-                inputs[at, -2:] = statistics.inputs(counts.sum() / counts[others].sum())[number[at]]
+                share = counts.sum() / counts[others].sum()
+                statistics, _ = target_statistics(number[others], scores[others], counts[others], k, share)
+                inputs[at, -2:] = statistics[number[at]]
         learned = self.inputs.copy()
-        statistics = TargetStatistics.of(number, scores, counts, k)
-        learned[:, -2:] = statistics.inputs(1.0)
+        learned[:, -2:], differ = target_statistics(number, scores, counts, k)
         # If values do not differ, the statistics are noise, which would be magnified when inputs are scaled. If all
         # rows of each value are in one part, no training row has statistics of its value.
-        if not statistics.differ or not inputs[:, -1].any():
+        if not differ or not inputs[:, -1].any():
             learned[:, -2:] = learned[-1, -2:]
             inputs[:, -2:] = learned[-1, -2:]
         return replace(self, inputs=learned), inputs
@@ -342,41 +342,28 @@ _MAX_RATIO = 1000.0
 """Maximum ratio of the variance within values to that between values; also used if the latter is at most zero."""
 
 
-@dataclass(frozen=True, eq=False)
-class TargetStatistics:
-    """Mean score (k,) of the rows of each of k values, shrunk towards the mean of all rows, and the row counts (k,).
+def target_statistics(
+    codes: IndexArray, scores: FloatArray, counts: FloatArray, n_values: int, share: float = 1.0
+) -> tuple[FloatArray, bool]:
+    """Return statistics (n_values + 1, 2) of the targets of each value, and whether their means differ beyond chance.
 
-    ``differ`` is whether the means of values differ by more than chance.
+    The statistics are the mean of ``scores`` and the logarithm of the number of rows, ``share`` times. Each row is
+    counted ``counts`` times; the last value is one without rows. The mean of a value with n rows is shrunk towards that
+    of all rows by n / (n + s), where s is the ratio of the variance within values to that between values: the posterior
+    mean under a Gaussian prior whose variance is estimated.
     """
-
-    mean: FloatArray
-    count: FloatArray
-    overall: float
-    differ: bool = True
-
-    @classmethod
-    def of(cls, codes: IndexArray, scores: FloatArray, counts: FloatArray, n_values: int) -> TargetStatistics:
-        """Return the statistics of rows with values ``codes`` and ``scores``, each counted ``counts`` times.
-
-        The mean of a value with n rows is shrunk by n / (n + s), where s is the ratio of the variance within values to
-        that between values: the posterior mean under a Gaussian prior whose variance is estimated.
-        """
-        size: FloatArray = np.bincount(codes, counts, n_values).astype(np.float64)
-        sums: FloatArray = np.bincount(codes, counts * scores, n_values).astype(np.float64)
-        total, seen = size.sum(), int((size > 0).sum())
-        overall = float(sums.sum() / max(total, 1e-300))
-        raw = np.divide(sums, size, out=np.full(n_values, overall), where=size > 0)
-        within = float(counts @ (scores - raw[codes]) ** 2) / max(float(total - seen), 1.0)
-        # The expectation of Σ n (mean - overall)² is (seen - 1) · within + spread · between.
-        spread = total - float(size @ size) / total if total > 0 else 0.0
-        between = (float(size @ (raw - overall) ** 2) - (seen - 1) * within) / spread if spread > 0 else 0.0
-        s = float(np.clip(within / between, 1.0, _MAX_RATIO)) if between > 0 else _MAX_RATIO
-        return cls(overall + size / (size + s) * (raw - overall), size, overall, s < _MAX_RATIO)
-
-    def inputs(self, share: float) -> FloatArray:
-        """Return mean score and logarithm of the number of rows, ``share`` times, of each value and an unseen one."""
-        table = np.column_stack([self.mean, np.log1p(share * self.count)])
-        return np.vstack([table, [self.overall, 0.0]])
+    size: FloatArray = np.bincount(codes, counts, n_values).astype(np.float64)
+    sums: FloatArray = np.bincount(codes, counts * scores, n_values).astype(np.float64)
+    total, seen = size.sum(), int((size > 0).sum())
+    overall = float(sums.sum() / max(total, 1e-300))
+    raw = np.divide(sums, size, out=np.full(n_values, overall), where=size > 0)
+    within = float(counts @ (scores - raw[codes]) ** 2) / max(float(total - seen), 1.0)
+    # The expectation of Σ n (mean - overall)² is (seen - 1) · within + spread · between.
+    spread = total - float(size @ size) / total if total > 0 else 0.0
+    between = (float(size @ (raw - overall) ** 2) - (seen - 1) * within) / spread if spread > 0 else 0.0
+    s = float(np.clip(within / between, 1.0, _MAX_RATIO)) if between > 0 else _MAX_RATIO
+    table = np.column_stack([overall + size / (size + s) * (raw - overall), np.log1p(share * size)])
+    return np.vstack([table, [overall, 0.0]]), s < _MAX_RATIO
 
 
 def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
@@ -459,7 +446,7 @@ class TableEncoder:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all columns are numbers without missing values, so that rows may be an array."""
+        """True if all columns are numbers without missing values, so that rows may be an array."""
         return all(isinstance(column, NumberColumn) and not column.some_missing for column in self.columns)
 
     @property

@@ -11,17 +11,18 @@ from numbers import Integral
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.model_selection._split import GroupsConsumerMixin
 
-from bdkn.data.rows import Rows, RowSelection, RowsWithout
+from bdkn.data.rows import Rows
 from bdkn.data.sample import MemberFolds, Numbers, fold_of, group_numbers
 from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
 
 _RowNumbers = Annotated[IndexArray, integers("*")]
+
 
 DESIGNS = ("cross-fit", "hold-out", "in-sample")
 
@@ -30,6 +31,29 @@ N_FOLDS = 5
 
 HOLDOUT_FRACTION = 0.1
 """Fraction of the rows that ``design="hold-out"`` holds out where ``cv`` is None."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsWithout:
+    """The numbers of all of ``n`` rows but those in ``held_out``.
+
+    NumPy converts it to an array when the numbers are needed: the arrays of all networks would take much memory.
+    """
+
+    n: int
+    held_out: IndexArray
+
+    def __len__(self) -> int:
+        return self.n - len(self.held_out)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        others = np.ones(self.n, dtype=bool)
+        others[self.held_out] = False
+        return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
+
+
+RowSelection = NDArray[Any] | RowsWithout
+"""Row numbers."""
 
 
 @stored
@@ -136,7 +160,7 @@ class Folds:
 
     @property
     def trains_on_few(self) -> bool:
-        """Whether some fold trains on fewer than half of the rows, as when only the past is used."""
+        """True if some fold trains on fewer than half of the rows, as when only the past is used."""
         return self.kept is not None and any(2 * len(kept) < self.n - 1 for kept in self.kept)
 
     def __len__(self) -> int:

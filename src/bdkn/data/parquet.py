@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,14 @@ class ParquetRows(BlockSource):
     ) -> None:
         require("pyarrow", extra="files")
         import pyarrow as pa
+        import pyarrow.dataset as ds
         from pyarrow import types as is_a
 
         self._dataset = _open_dataset(source)
-        self._files = _parquet_fragments(self._dataset)
+        self._files: list[Any] | None = None  # unless all are Parquet files, and the dataset is not filtered
+        with suppress(ValueError):  # filtered
+            fragments = list(self._dataset.get_fragments())
+            self._files = fragments if all(isinstance(part, ds.ParquetFileFragment) for part in fragments) else None
         place = _place(source, self._files)
         names = [str(name) for name in column_names(self._dataset.schema.empty_table())]
         self.columns = NamedColumns.of(
@@ -171,17 +176,6 @@ def _files_of(folder: Path) -> list[str]:
             f"the folder {folder} must hold Parquet files, whose names end in {', '.join(_ENDINGS)}; {has}"
         )
     return [str(folder / file) for file in sorted(found, key=Path.as_posix)]
-
-
-def _parquet_fragments(dataset: Any) -> list[Any] | None:
-    """Return the files of a dataset; None if it is filtered or of another format."""
-    import pyarrow.dataset as ds
-
-    try:
-        fragments = list(dataset.get_fragments())
-    except ValueError:  # filtered
-        return None
-    return fragments if all(isinstance(part, ds.ParquetFileFragment) for part in fragments) else None
 
 
 def _common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:

@@ -49,7 +49,7 @@ class RawColumn:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Whether each value is missing."""
+        """True for each value that is missing."""
         if self.kind == "text":
             return np.fromiter((value is None for value in self.values), bool, len(self.values))
         return np.asarray(np.isnan(self.values))
@@ -93,10 +93,9 @@ def read_column(X: Any, name: Any) -> RawColumn:
     if dtype.is_numeric() or dtype == nw.Boolean:
         kind = "boolean" if dtype == nw.Boolean else "number"
         return RawColumn(name, kind, np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64))
-    if dtype in (nw.Date, nw.Datetime):
-        return RawColumn(name, "date", _days(series.to_numpy()))
-    if dtype == nw.Duration:
-        return RawColumn(name, "duration", _seconds(series.to_numpy()))
+    if dtype in (nw.Date, nw.Datetime, nw.Duration):
+        kind = "duration" if dtype == nw.Duration else "date"
+        return RawColumn(name, kind, _times(series.to_numpy(), kind))
     if isinstance(dtype, nw.List | nw.Array | nw.Struct):
         raise _several_values(name, dtype)
     if dtype not in (nw.Categorical, nw.Enum):
@@ -126,10 +125,12 @@ def _column_of_objects(name: Any, values: list[Any]) -> RawColumn:
     if all(hasattr(value, "start_time") for value in known):  # periods of pandas
         values = [None if _is_missing(value) else value.start_time for value in values]
     if all(_is_missing(value) or isinstance(value, datetime.date) for value in values):
-        return RawColumn(name, "date", _days(np.array([_moment(value) for value in values], dtype="datetime64[us]")))
+        return RawColumn(
+            name, "date", _times(np.array([_moment(value) for value in values], dtype="datetime64[us]"), "date")
+        )
     if all(isinstance(value, datetime.timedelta) for value in known):
         durations = [np.timedelta64("NaT", "us") if _is_missing(value) else np.timedelta64(value) for value in values]
-        return RawColumn(name, "duration", _seconds(np.array(durations, dtype="timedelta64[us]")))
+        return RawColumn(name, "duration", _times(np.array(durations, dtype="timedelta64[us]"), "duration"))
     for value in known:
         cls: Any = type(value)
         without_text = cls.__str__ is object.__str__ and cls.__repr__ is object.__repr__
@@ -180,16 +181,11 @@ def _moment(value: Any) -> np.datetime64:
     return np.datetime64(value)
 
 
-def _days(values: NDArray[Any]) -> FloatArray:
-    """Return moments in days since 1970, nan for missing ones."""
-    moments = np.asarray(values).astype("datetime64[us]")
-    return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / (DAY * 1e6))
-
-
-def _seconds(values: NDArray[Any]) -> FloatArray:
-    """Return durations in seconds, nan for missing ones."""
-    durations = np.asarray(values).astype("timedelta64[us]")
-    return np.where(np.isnat(durations), np.nan, durations.astype(np.int64) / 1e6)
+def _times(values: NDArray[Any], kind: str) -> FloatArray:
+    """Return dates in days since 1970, or durations in seconds; nan for missing ones."""
+    times, unit = ("datetime64[us]", DAY * 1e6) if kind == "date" else ("timedelta64[us]", 1e6)
+    found = np.asarray(values).astype(times)
+    return np.where(np.isnat(found), np.nan, found.astype(np.int64) / unit)
 
 
 def _levels(X: Any, name: Any) -> tuple[str, ...]:
@@ -265,7 +261,7 @@ def as_numbers(column: RawColumn, kind: str) -> RawColumn:
 
     def read(text: str) -> float:
         if kind == "date":
-            return float(_days(np.array([_moment(_read_moment(text, form or "iso"))]))[0])
+            return float(_times(np.array([_moment(_read_moment(text, form or "iso"))]), kind)[0])
         if kind == "boolean":
             word = text.strip().casefold()
             if word not in _TRUE | _FALSE:

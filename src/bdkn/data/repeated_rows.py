@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
+from bdkn.data.rows import SAMPLED_ROWS
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _NEAR = 1e-3
@@ -33,9 +34,6 @@ _MIN_NEAR = 0.01
 
 _MAX_ROWS = 10
 """Average number of rows with equal inputs above which these form no sets: new rows probably repeat them, too."""
-
-_SAMPLE = 4096
-"""Minimum number of rows drawn from a large table to compute grids and probabilities; at most twice that number."""
 
 _SHIFT = 0.381966
 """Shift of the grid, in cells, so that the median of a column is not on the edge of a cell."""
@@ -115,7 +113,7 @@ def _pairs(keys: Keys) -> float:
 
 def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
     """Return the probability of equal rows if columns were independent, estimated from some ``distinct`` rows."""
-    some = distinct[:: max(1, len(distinct) // _SAMPLE)]
+    some = distinct[:: max(1, len(distinct) // SAMPLED_ROWS)]
     pairs, chance = max(1.0, len(some) * (len(some) - 1) / 2), 1.0
     for part in parts:
         for column in part[some].T:
@@ -141,7 +139,7 @@ def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
 
 def _centre_and_scale(part: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
     """Return the median of each column and the standard deviation of its inner 98 %, 1 if that is zero."""
-    sample = np.asarray(part[:: max(1, len(part) // _SAMPLE)], dtype=np.float64)
+    sample = np.asarray(part[:: max(1, len(part) // SAMPLED_ROWS)], dtype=np.float64)
     with np.errstate(all="ignore"):
         if np.isnan(sample).any():
             known = np.maximum(np.sum(~np.isnan(sample), axis=0), 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
@@ -17,6 +17,9 @@ from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 BLOCK_ROWS = 1 << 13
 """Default number of rows of a block of ``Rows``."""
+
+SAMPLED_ROWS = 4096
+"""Minimum number of rows drawn from a large table to compute grids and robust scales; at most twice that number."""
 
 
 def take_rows(X: Any, rows: IndexArray | slice) -> Any:
@@ -139,26 +142,3 @@ class Rows:
         step = size or BLOCK_ROWS
         for start in range(0, len(self), step):
             yield self[start : start + step]
-
-
-@dataclass(frozen=True, eq=False)
-class RowsWithout:
-    """The numbers of all of ``n`` rows but those in ``held_out``.
-
-    NumPy converts it to an array when the numbers are needed: the arrays of all networks would take much memory.
-    """
-
-    n: int
-    held_out: IndexArray
-
-    def __len__(self) -> int:
-        return self.n - len(self.held_out)
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        others = np.ones(self.n, dtype=bool)
-        others[self.held_out] = False
-        return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
-
-
-RowSelection = NDArray[Any] | RowsWithout
-"""Row numbers."""

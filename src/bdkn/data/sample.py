@@ -110,7 +110,7 @@ class Sample:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the sample consists of all rows that are counted."""
+        """True if the sample consists of all rows that are counted."""
         return len(self.numbers) == self.n
 
 

@@ -14,15 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource
+from bdkn.data.rows import BLOCK_ROWS, SAMPLED_ROWS, Rows, RowSource
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, warn_user
-from bdkn.predictive import Predictive, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.storage.fields import Positive, flags, floats, must, stored
 from bdkn.typing import BoolArray, Float32Array, FloatArray
-
-_SAMPLE = 4096
-"""Minimum number of rows drawn from a large table to compute robust scales; at most twice that number."""
 
 _NORMAL = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
@@ -141,7 +137,7 @@ class Standardizer:
         plain = cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
         if not robust:
             return plain
-        step, start, parts = max(1, len(rows) // _SAMPLE), 0, []
+        step, start, parts = max(1, len(rows) // SAMPLED_ROWS), 0, []
         for part in rows.blocks():  # equally spaced rows
             parts.append(np.asarray(part.X[-start % step :: step], dtype=np.float64))
             start += len(part)
@@ -270,7 +266,7 @@ class TargetScaler:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the link is the identity and the target has no bounds."""
+        """True if the link is the identity and the target has no bounds."""
         return self.link == IDENTITY
 
     @property
@@ -285,7 +281,7 @@ class TargetScaler:
 
     def transform(self, y: FloatArray) -> FloatArray:
         """Return the scaled target in double precision."""
-        return self.standardize(self.link.forward(y))
+        return (self.link.forward(y) - self.mean) / self.scale
 
     def standardize(self, linked: FloatArray) -> FloatArray:
         """Return g(y) in scaled units."""
@@ -295,10 +291,6 @@ class TargetScaler:
         """Return the targets of numbers in scaled units."""
         # Rounding may move the inverse of a transformed target on a bound beyond the bound.
         return np.clip(self.link.inverse(self.mean + self.scale * scaled), *self.link.support)
-
-    def restore(self, linked: Predictive) -> Predictive:
-        """Return the distribution of y, given the distribution of g(y)."""
-        return linked if self.is_linear else Transformed(linked, self.link)
 
     def log_derivative(self, scaled: FloatArray) -> FloatArray:
         """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""

@@ -69,7 +69,7 @@ class TrainingData(Splitting):
 
         Rows that are counted zero times are not used. Rows that repeat another are used once, unless the user specifies
         which rows belong together, by groups or by row numbers as ``cv``, or they are a ``sample`` of rows in blocks.
-        Without ``by_cv`` it remains to divide the data ``by_folds``, and to use what is ``learned``.
+        Without ``by_cv`` it remains to divide the data ``by_folds`` and, of a data frame, to use what is ``learned``.
         """
         if former is None:
             owner = type(params).__name__
@@ -112,11 +112,9 @@ class TrainingData(Splitting):
         return data.learned() if by_cv and reader.encoder is not None else data
 
     def learned(self) -> TrainingData:
-        """Return the data whose encoder has statistics of targets; those for a row are of rows of other sets."""
-        rows, encoder = self.encoded, self.reader.encoder
-        if encoder is None:
-            return self
-        encoder, inputs = encoder.learn(rows.X, rows.y, rows.counts, self.sets)
+        """Return the data of a data frame with statistics of targets; those for a row are of rows of other sets."""
+        rows = self.encoded
+        encoder, inputs = self.reader._required_encoder.learn(rows.X, rows.y, rows.counts, self.sets)
         data = replace(self, encoded=replace(rows, X=inputs))
         if not self.is_new:
             return data
@@ -201,6 +199,7 @@ class TableReader:
         # One target per row
         if y is None:
             raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
+        table = as_table(X) if self.as_given else None
         check_readable("y", y)
         shape = np.asarray(y).shape
         if len(shape) > 1 and shape[1] != 1:
@@ -211,7 +210,7 @@ class TableReader:
 
         # A data frame to encode, a table of any library, or an array; scikit-learn sums all numbers first, to find NaN
         reader, columns = self, _stand_in(self.owner)() if is_new else self._known_columns()
-        if (is_frame(X) and not self.as_given) if is_new else self.takes_frame(X):
+        if (not self.as_given and is_frame(X)) if is_new else self.takes_frame(X):
             targets = column_or_1d(read_numbers("y", y), warn=True)
             wrong = np.flatnonzero(~np.isfinite(targets))
             if len(wrong):
@@ -228,7 +227,6 @@ class TableReader:
                 reader = replace(self, n_columns=len(encoder.names), names=names, encoder=encoder)
             table = reader._required_encoder.code(X)
         elif self.as_given:
-            table = as_table(X)
             validate_data(columns, table, y, reset=is_new, skip_check_array=True)
             with np.errstate(over="ignore", invalid="ignore"):
                 targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
@@ -275,8 +273,11 @@ class TableReader:
 
     def read(self, X: Any) -> Any:
         """Return checked rows to predict: numbers or, with ``as_given``, a table of any library."""
-        if type(X) is np.ndarray and self.names is None and not self.as_given and self._is_valid(X):
-            return X  # scikit-learn's validation would take as long as the prediction of one row
+        if type(X) is np.ndarray and self.names is None and not self.as_given:
+            # scikit-learn's validation would take as long as the prediction of one row
+            is_like_training = X.ndim == 2 and X.dtype in DTYPES and len(X) > 0 and X.shape[1] == self.n_columns
+            if is_like_training and np.isfinite(X).all():
+                return X
         if self.takes_frame(X):
             return self._required_encoder.transform(X)
         if self.as_given:
@@ -296,16 +297,6 @@ class TableReader:
     def _required_encoder(self) -> TableEncoder:
         assert self.encoder is not None, "a model that was fitted to a data frame has its encoder"
         return self.encoder
-
-    def _is_valid(self, X: Array) -> bool:
-        """Return whether an array is as the training table was, and finite."""
-        return (
-            X.ndim == 2
-            and X.dtype in DTYPES
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_columns
-            and bool(np.isfinite(X).all())
-        )
 
     def _known_columns(self) -> BaseEstimator:
         """Return an estimator with the columns of the training table, for the checks of scikit-learn."""

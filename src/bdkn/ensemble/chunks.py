@@ -140,7 +140,8 @@ class MemberTraining:
     ) -> MemberTraining:
         """Return the networks of a member before training; encodings of inputs are learned from the sample."""
         assert plan.by_number is not None, "rows in blocks have folds that are functions of their numbers"
-        encoding, jobs = settings.jobs_of_member(sample, plan.seeds[member :: len(plan.names)], plan.members[member])
+        seeds = plan.seeds[member :: len(plan.names)]
+        ((encoding, _, jobs),) = settings.jobs(sample, seeds, [plan.members[member]] * len(seeds))
         config = jobs[0].config
         passes, warmup = config.epochs * n_chunks, config.warmup_epochs * n_chunks  # an epoch of a job is one pass
         return cls(

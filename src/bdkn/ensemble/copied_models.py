@@ -104,7 +104,10 @@ class CopiedModel:
 
     def _read(self, X: Any, *, finite: bool | str = True, single: bool = False) -> FloatArray:
         """Return X as an array in double precision; ``finite`` is that of ``check_array``, ``single`` rounds."""
-        table = check_array(X, dtype=np.float32 if single else np.float64, order="C", ensure_all_finite=finite)
+        if finite is False and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
+            table = X  # most often read before, by a model that this one is part of
+        else:
+            table = check_array(X, dtype=np.float32 if single else np.float64, order="C", ensure_all_finite=finite)
         if table.shape[1] != self.n_features:
             raise InvalidParameterError(
                 f"X must have {self.n_features} columns, as in fit; got {table.shape[1]}: select the columns of fit"
@@ -475,6 +478,8 @@ class Products:
 
     def __call__(self, table: FloatArray) -> FloatArray:
         """Return the products, multiplied from the last factor to the first, as scikit-learn does."""
+        if self.factors.shape[1] == 1 and self.factors.min() >= 0:
+            return table[:, self.factors[:, 0]]
         with_one = np.column_stack([table, np.ones(len(table))])
         product = np.ones((len(table), len(self.factors)))
         for factor in self.factors.T[::-1]:

@@ -19,10 +19,11 @@ from bdkn.ensemble.selection import HeldOut, MemberScores, ScoredPart, constant_
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, NetworkSpec, Predictor, Trained
-from bdkn.networks.gpu import predict_on
 from bdkn.networks.job import prediction_device
+from bdkn.networks.mlp import predict_on
 from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian
+from bdkn.predictive.transformed import restore
 from bdkn.stages import stage
 from bdkn.storage.fields import Part, Text, floats, integers, must, sizes, stored
 from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
@@ -48,7 +49,7 @@ class NetworkMember:
         targets = self.ensemble.targets
         if not targets.is_linear:
             loc, scale = targets.mean + targets.scale * means[:, 0], targets.scale * np.sqrt(variances[:, 0])
-            dist = targets.restore(Gaussian(loc, scale))
+            dist = restore(Gaussian(loc, scale), targets.link)
             return dist.mean(), dist.var()
         with np.errstate(over="ignore", under="ignore"):
             return targets.mean + targets.scale * means[:, 0], np.square(targets.scale * np.sqrt(variances[:, 0]))
@@ -100,22 +101,18 @@ class NetworkEnsemble:
 
         If a member is an average over folds, its variance is the folds' average plus the variance of their means.
         """
-        means, variances = self._by_fold(self.inputs.check_rows(X))
+        means, variances = self.by_fold(self.inputs.check_rows(X))
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     def forecast(self, X: NDArray[Any]) -> Forecast:
         """Return the forecast for checked rows, in scaled units, computed a block of rows at a time."""
         if len(X) <= PREDICTED_ROWS:
-            return Forecast.of(*self._by_fold(X))
+            return Forecast.of(*self.by_fold(X))
         blocks = row_slices(len(X), PREDICTED_ROWS)
-        return Forecast.concatenate([Forecast.of(*self._by_fold(X[block])) for block in blocks])
+        return Forecast.concatenate([Forecast.of(*self.by_fold(X[block])) for block in blocks])
 
-    def by_fold(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of every network, each (folds, n, H), for table rows, in scaled units."""
-        return self._by_fold(self.inputs.check_rows(X))
-
-    def _by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of every network, each (folds, n, H)."""
+    def by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of every network, each (folds, n, H), for checked rows, in scaled units."""
         with np.errstate(over="ignore", invalid="ignore"):
             means, variances = self.networks.outputs(self.inputs.transform(table))
         H = len(self.names)
@@ -188,18 +185,14 @@ class NetworkMembers:
         if held_out is not None and held_out.fold_of is not None:
             must(held_out.fold_of.max() < self.ensemble.n_folds, "fold_of must be one of the folds")
 
-    def on_device(self) -> AbstractContextManager[None]:
-        """Return the context in which networks predict many rows on the GPU, if the engine is for one."""
-        return on_device_of(self.engine)
-
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with self.on_device():
+        with on_device_of(self.engine):
             return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (folds, n, H) of every network for checked rows, in scaled units."""
-        with self.on_device():
+        with on_device_of(self.engine):
             return self.ensemble.by_fold(X)
 
     @property
@@ -302,14 +295,11 @@ class Candidates:
         if not own_variance:
             constant = constant_variance(scores.mse)
             held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
-        ensemble = NetworkEnsemble(self.names, self.trained.networks, inputs, targets, constant)
-        return members_of(ensemble, scores, self.trained), held_out, is_finite
-
-
-def members_of(ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained) -> NetworkMembers:
-    """Return the members whose networks were trained in the order of the ensemble."""
-    epochs = np.array(trained.best_epochs)
-    return NetworkMembers(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs)
+        trained = self.trained
+        ensemble = NetworkEnsemble(self.names, trained.networks, inputs, targets, constant)
+        epochs = np.array(trained.best_epochs)
+        members = NetworkMembers(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs)
+        return members, held_out, is_finite
 
 
 # A linear member: the lasso as networks without hidden layers, cross-fitted as other networks are. In tables with more
@@ -357,18 +347,14 @@ def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
     counts = None if rows.counts is None else rows.counts[chosen]
     mean = float(np.average(rows.y, weights=rows.counts))
     slope, error = _lasso(rows.X[chosen], np.asarray(rows.y[chosen], dtype=np.float64) - mean, counts)
-    loss = np.array([(np.log(2.0 * np.pi * error) + 1.0) / 2.0])
-    return Trained(_network(slope, mean, error), (loss,), (np.empty(0),), (0,))
-
-
-def _network(slope: FloatArray, intercept: float, variance: float) -> Networks:
-    """Return a network without hidden layers that predicts a linear function with a constant variance."""
-    raw = variance - MIN_VARIANCE
+    raw = error - MIN_VARIANCE
     W = np.zeros((1, 2, len(slope)), dtype=np.float32)
     W[0, 0] = slope
     # The inverse of softplus, log(exp(v) - 1), without overflow.
-    b = np.array([[intercept, raw + np.log(-np.expm1(-raw))]], dtype=np.float32)
-    return Networks(NetworkSpec(n_inputs=len(slope), hidden=()), ((W, b),))
+    b = np.array([[mean, raw + np.log(-np.expm1(-raw))]], dtype=np.float32)
+    network = Networks(NetworkSpec(n_inputs=len(slope), hidden=()), ((W, b),))
+    loss = np.array([(np.log(2.0 * np.pi * error) + 1.0) / 2.0])
+    return Trained(network, (loss,), (np.empty(0),), (0,))
 
 
 def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, float]:

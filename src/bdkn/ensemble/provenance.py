@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -51,10 +51,6 @@ class FitProvenance:
         """Return the provenance of a fit of a regressor to these rows, with folds of that digest."""
         return cls(entropy, digest(rows), member_parameters(model), folds)
 
-    def with_parameters(self, **chosen: Any) -> FitProvenance:
-        """Return the provenance with the values that a fit chose itself for some of its parameters."""
-        return replace(self, parameters={**self.parameters, **chosen})
-
     def check_same(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
         """Raise unless members that a regressor makes from these rows and folds can join those of the fit."""
         if folds != self.folds:
@@ -83,25 +79,21 @@ def member_parameters(model: BaseEstimator) -> dict[str, Any]:
 
 def digest(rows: Rows) -> str:
     """Return a hash of rows, targets and counts."""
-    seen = hashlib.sha256()
-    for part in (*_arrays(rows.X), rows.y, *(() if rows.counts is None else (rows.counts,))):
+    X, seen = rows.X, hashlib.sha256()
+    parts: list[NDArray[Any]]
+    if hasattr(X, "columns"):  # a data frame
+        parts = [part for name in X.columns for part in (np.array([name], dtype=object), np.asarray(X[name]))]
+    elif hasattr(X, "indptr"):  # a sparse matrix
+        parts = [X.data, X.indices, X.indptr]
+    else:
+        parts = [np.asarray(X)]
+    parts += [rows.y] if rows.counts is None else [rows.y, rows.counts]
+    for part in parts:
         seen.update(f"{part.dtype.str} {part.shape}".encode())
         for start in range(0, len(part), BLOCK_ROWS):
             block = np.ascontiguousarray(part[start : start + BLOCK_ROWS])
             seen.update(repr(block.tolist()).encode() if block.dtype == object else block.tobytes())
     return seen.hexdigest()
-
-
-def _arrays(X: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays that a table consists of: itself, a frame's columns, or the parts of a sparse matrix."""
-    if hasattr(X, "columns"):
-        for name in X.columns:
-            yield np.array([name], dtype=object)
-            yield np.asarray(X[name])
-    elif hasattr(X, "indptr"):
-        yield from (X.data, X.indices, X.indptr)
-    else:
-        yield np.asarray(X)
 
 
 def is_nested(value: Any) -> bool:

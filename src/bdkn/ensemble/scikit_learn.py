@@ -336,7 +336,11 @@ def _copy_transformed_target(estimator: Any) -> copied.Composed:
     model, transformer = _copy(estimator.regressor_), estimator.transformer_
     _require(_is_scikit_learn(transformer))
     if type(transformer).__name__ != "FunctionTransformer":
-        return copied.Composed(model, inverse=_INVERSES[type(transformer).__name__](transformer))
+        scale = _copy_transform(transformer)
+        if not isinstance(scale, Scale) or scale.fill is not None:
+            raise _NotCopiedError
+        inverse = Scale(center=scale.offset, divisor=scale.factor, factor=scale.divisor, offset=scale.center)
+        return copied.Composed(model, inverse=inverse)
     if transformer.inverse_func is None:  # scikit-learn then returns what it is given
         return copied.Composed(model, inverse="identity")
     names = [name for name, function in copied.OUTPUT_FUNCTIONS.items() if function is transformer.inverse_func]
@@ -398,11 +402,3 @@ _TRANSFORMS: Mapping[str, Callable[[Any], copied.Transform]] = {
     "PolynomialFeatures": _products,
 }
 """Transformations of columns by the name of the class."""
-
-_INVERSES: Mapping[str, Callable[[Any], Scale]] = {
-    "StandardScaler": lambda step: _scale(1, factor=step.scale_, offset=step.mean_ if step.with_mean else None),
-    "RobustScaler": lambda step: _scale(1, factor=step.scale_, offset=step.center_),
-    "MaxAbsScaler": lambda step: _scale(1, factor=step.scale_),
-    "MinMaxScaler": lambda step: _scale(1, center=step.min_, divisor=step.scale_),
-}
-"""Inverse transformations of a target by the name of the class."""

@@ -6,6 +6,7 @@ import copy
 import inspect
 import os
 import re
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -91,7 +92,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return the fitted model; raise NotFittedError, which is an AttributeError, before a fit."""
         if "model_" not in vars(self):
             check_is_fitted(self)  # raises; it takes longer than the prediction of a row
-        return self.model_
+        engine = getattr(self, "engine", "fused")
+        return self.model_ if engine == "fused" else on_engine(self.model_, engine)
 
     def _frozen(self) -> Self:
         """Return a copy of this object, which no later fit of this one changes."""
@@ -560,13 +562,16 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def member_names_(self) -> tuple[str, ...]:
-        """Names of the members in use; if some were not selected, the others keep their numbers."""
+        """Names of the members in use; others diverged or were not selected, and the members keep their numbers."""
         names: tuple[str, ...] = self._fitted().members.names
         return names
 
     @property
     def member_scores_(self) -> MemberScores:
-        """Mean squared error and NLL of each member in scaled units."""
+        """Mean squared error and NLL of each member in scaled units.
+
+        They are those on held-out rows or, if there are none, on the training rows.
+        """
         return self._networks.scores
 
     @property
@@ -597,28 +602,55 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
 def on_engine(model: Any, engine: str | Engine) -> Any:
     """Return the fitted model, whose networks predict where the engine that is set now trains."""
-    if engine == "fused" or not isinstance(model.members, NetworkMembers):
+    if engine == "fused" or not isinstance(getattr(model, "members", None), NetworkMembers):
         return model
     return replace(model, members=replace(model.members, engine=engine))
 
 
 Class = TypeVar("Class", bound=type)
 
+_KINDS = {
+    "NDArray[Any]": "ndarray",
+    "FloatArray": "ndarray",
+    "IndexArray": "ndarray of int",
+    "Array": "ndarray",
+    "list[Pair]": "list of (str, estimator) pairs",
+    "list[Any]": "list",
+    "list[NetworkMember]": "list of NetworkMember",
+    "tuple[str, ...]": "tuple of str",
+    "tuple[ndarray, ...]": "tuple of ndarray",
+    " | ": " or ",
+}
+"""Annotations, and the words for them in docstrings."""
+
 
 def with_inherited_docs(cls: Class) -> Class:
-    """Replace lines such as ``<Parameters of Base>`` in a docstring by that section, with defaults of the class."""
+    """Complete the docstring of a regressor.
 
-    def section(found: re.Match[str]) -> str:
-        base = next((base for base in cls.__mro__ if base.__name__ == found[3]), None)
+    A line ``<Parameters of Base>`` becomes the parameters of that class, or of networks, with the defaults of this one;
+    ``<Attributes>`` the section of all attributes of a fit, from the docstrings of properties.
+    """
+
+    def parameters(found: re.Match[str]) -> str:
+        base = next((base for base in cls.__mro__ if base.__name__ == found[2]), None)
         text = NETWORK_DOCS if base is None else inspect.cleandoc(base.__doc__ or "")
-        part = re.search(rf"^{found[2]}\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+\n|\Z)", text, flags=re.MULTILINE | re.DOTALL)
-        assert part is not None, f"{found[3]} has a section {found[2]}"
-        return "\n".join(found[1] + line if line else line for line in part[1].rstrip().splitlines())
+        part = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+\n|\Z)", text, flags=re.MULTILINE | re.DOTALL)
+        assert part is not None, f"{found[2]} has parameters"
+        return textwrap.indent(part[1].rstrip(), found[1])
 
-    text = re.sub(r"^( *)<(Parameters|Attributes) of (\w+)>$", section, cls.__doc__ or "", flags=re.MULTILINE)
-    parameters = inspect.signature(cls).parameters
-    for name in parameters.keys() & vars(cls).get("__annotations__", {}).keys():  # the base may have another default
-        default = repr(parameters[name].default).replace("'", '"')
+    text = re.sub(r"^( *)<Parameters of (\w+)>$", parameters, cls.__doc__ or "", flags=re.MULTILINE)
+    declared = inspect.signature(cls).parameters
+    for name in declared.keys() & vars(cls).get("__annotations__", {}).keys():  # the base may have another default
+        default = repr(declared[name].default).replace("'", '"')
         text = re.sub(rf"^( *{name} : .*, default=).*$", rf"\g<1>{default}", text, flags=re.MULTILINE)
-    cls.__doc__ = text
+    found = {"model_": "object\n    The fitted model, which never changes: an update or another fit replaces it."}
+    for base in cls.__mro__[::-1]:
+        for name, value in vars(base).items():
+            if isinstance(value, property) and name.endswith("_") and base.__module__.startswith("bdkn."):
+                kind = value.fget.__annotations__["return"]
+                for old, new in _KINDS.items():
+                    kind = kind.replace(old, new)
+                found[name] = f"{kind}\n{textwrap.indent(inspect.cleandoc(value.__doc__ or ''), '    ')}"
+    attributes = "\n".join(["Attributes", "----------", *(f"{name} : {text}" for name, text in found.items())])
+    cls.__doc__ = text.replace("    <Attributes>", textwrap.indent(attributes, "    "))
     return cls

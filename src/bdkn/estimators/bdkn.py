@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -139,56 +139,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         training rows, if held-out rows are predicted clearly better by it, which takes 100 of them; it needs numeric
         columns and members with held-out rows. "student-t": the Student-t alone.
 
-    Attributes
-    ----------
-    weights_ : ndarray of shape (n_members,)
-        Posterior mean of the weights β.
-    weights_cov_ : ndarray of shape (n_members, n_members)
-        Posterior covariance of β, with σ_β² integrated out where it is chosen by evidence; infinite with two degrees of
-        freedom or fewer.
-    members_told_apart_ : bool
-        Whether unequal weights have clearly more evidence than equal ones.
-    intercept_ : float
-        The constant that is added to the weighted predictions of the members, of the transformed target.
-    noise_variance_ : float
-        Squared scale of a prediction if β were known, in squared units of the transformed target, where the members'
-        own variance is average.
-    dof_ : float
-        Degrees of freedom of every prediction.
-    prior_variance_ : float
-        The prior variance σ_β² in use.
-    evidence_ : float
-        Log marginal likelihood of the targets that the linear model was fitted to, in their own units.
-    combination_ : Combination
-        The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units.
-    link_ : Link
-        The function of the target that is predicted.
-    target_values_ : TargetValues or None
-        Values of a discrete target, or those that many targets share, with their shares (``values``, ``shares``,
-        ``is_lattice``); None if there are none. ``predict_values`` predicts their probabilities.
-    held_out_ : HeldOut or None
-        Predictions of the members in use for held-out rows, and the targets, in scaled units; None if there are none.
-    density_ : NeighbourDensity or None
-        How predictions are mixed from the Student-t and densities of neighbours; None if they are Student-t
-        distributions.
-    provenance_ : FitProvenance or None
-        The seed, the digest of the rows and the parameters of a fit with held-out rows, for ``add_members``.
-    updates_ : Updates or None
-        Record of the rows absorbed since the fit; None if there are none.
-    estimators_ : list
-        With a list of members or "auto": the fitted estimator of each member in use; if predictions are averaged over
-        folds, the tuple of all.
-    named_estimators_ : Bunch
-        The same by name, "drop" for those not in use.
-    candidates_ : list of (str, estimator) pairs
-        With a list of members or "auto": the members as they were given or chosen.
-    folds_ : Folds or OwnFolds
-        The same members' folds: which rows were held out when; ``folds_.of_member(name)`` are those of a member.
-    target_scaler_ : TargetScaler
-        The mean and the scale of the targets, in whose units members are combined.
-    n_trained_ : int
-        Number of networks that were trained as members, in use or not.
-    <Attributes of networks>
+    <Attributes>
 
     See Also
     --------
@@ -337,9 +288,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                     model = model.with_all_rows(found.all_rows(model), options.prior_variance)
         return model
 
-    def _fitted(self) -> FittedModel:
-        model: FittedModel = on_engine(super()._fitted(), self.engine)
-        return model
+    if TYPE_CHECKING:
+
+        def _fitted(self) -> FittedModel: ...
 
     @property
     def has_networks(self) -> bool:
@@ -817,29 +768,32 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def held_out_(self) -> HeldOut | None:
-        """Predictions of the members in use for held-out rows, and the targets; None if no rows were held out."""
+        """Predictions of the members in use for held-out rows, with targets, in scaled units; None without any."""
         model = self._fitted()
         model.check_has_rows()
         return model.held_out
 
     @property
     def provenance_(self) -> FitProvenance | None:
-        """The seed, the digest of the rows and the parameters of the fit; None if no rows were held out."""
+        """Seed, digest of the rows and parameters of a fit, for ``add_members``; None if no rows were held out."""
         return self._fitted().provenance
 
     @property
     def density_(self) -> NeighbourDensity | None:
-        """Density of predictions as a mixture of the Student-t and components of neighbours; None: the Student-t."""
+        """How predictions are mixed from the Student-t and densities of neighbours; None: the Student-t alone."""
         return self._fitted().density
 
     @property
     def weights_(self) -> FloatArray:
-        """Posterior mean of the weights β."""
+        """Posterior mean of the weights β, one per member."""
         return self.combination_.weights
 
     @property
     def weights_cov_(self) -> FloatArray:
-        """Posterior covariance of β; infinite with two degrees of freedom or fewer."""
+        """Posterior covariance of β, with σ_β² integrated out where it is chosen by evidence.
+
+        It is infinite with two degrees of freedom or fewer.
+        """
         weights = self._weight_posterior()
         return student_t_covariance(weights.df, weights.scale_matrix)
 
@@ -861,7 +815,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def noise_variance_(self) -> float:
-        """Squared scale of a transformed prediction if β were known, where the members' own variance is average."""
+        """Squared scale of a prediction of the transformed target if β were known, at the members' average variance."""
         model = self._fitted()
         with np.errstate(over="ignore", under="ignore"):
             return float(np.square(model.targets.scale * model.combination.noise_std))
@@ -883,12 +837,15 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def link_(self) -> Link:
-        """The link g, by which the target was transformed."""
+        """The function of the target that is predicted."""
         return self._fitted().targets.link
 
     @property
     def target_values_(self) -> TargetValues | None:
-        """The values of a discrete target, or the point masses, with their shares of rows; None if there are none."""
+        """Values of a discrete target, or those that many targets share, with their shares; None if there are none.
+
+        It has ``values``, ``shares`` and ``is_lattice``; ``predict_values`` predicts their probabilities.
+        """
         return self._fitted().targets.values
 
     def weight_posterior(self) -> StudentT:
@@ -978,7 +935,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def target_scaler_(self) -> TargetScaler:
-        """The mean and the scale of the targets."""
+        """The mean and the scale of the targets, in whose units members are combined."""
         return self._fitted().targets
 
     # Members that are estimators
@@ -991,17 +948,20 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def candidates_(self) -> list[Pair]:
-        """The members as they were given or, with ``members="auto"``, chosen."""
+        """With a list of members or "auto": the members as they were given or chosen."""
         return self._fitted().estimators.candidates
 
     @property
     def folds_(self) -> Folds | OwnFolds:
-        """The training rows and the held-out rows of each fold."""
+        """Folds of members that are estimators; ``folds_.of_member(name)`` are those of a member."""
         return self._fitted().estimators.folds
 
     @property
     def estimators_(self) -> list[Any]:
-        """The fitted estimator of each member in use, or the tuple of those of all folds."""
+        """The fitted estimator of each member in use or, if predictions are averaged over folds, the tuple of all.
+
+        It is there with a list of members or "auto".
+        """
         fitted = [
             member.models if member.originals is None else member.originals
             for member in self._fitted().estimators.members
@@ -1092,9 +1052,7 @@ class BayesianStackingRegressor(BDKNRegressor):
     ----------
     <Parameters of BDKNRegressor>
 
-    Attributes
-    ----------
-    <Attributes of BDKNRegressor>
+    <Attributes>
 
     See Also
     --------

@@ -148,6 +148,9 @@ def cross_fit_networks(
             return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
 
     is_finite = trained.networks.is_finite()
+    provenance = provenance or FitProvenance.of(params, entropy, encoded, digest)
+    if chosen:
+        provenance = replace(provenance, parameters={**provenance.parameters, **chosen})
 
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
@@ -171,7 +174,7 @@ def cross_fit_networks(
         finite,
         held_out,
         targets,
-        (provenance or FitProvenance.of(params, entropy, encoded, digest)).with_parameters(**chosen),
+        provenance,
         first + len(plan.names),
         rows.X,
         plan.held_out,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -162,12 +161,15 @@ def cross_fit_estimators(
     else:
         provenance = former.joined(params, given, digest)
         pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
+    fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
 
     # Folds of the rows, and the rows as numbers
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
     folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
     refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.held_out
-    data = data.by_folds(folds, params.cv).learned()
+    data = data.by_folds(folds, params.cv)
+    if data.reader.encoder is not None:
+        data = data.learned()
     reader, rows = data.reader, data.encoded
 
     # The default members, if none were chosen
@@ -180,10 +182,9 @@ def cross_fit_estimators(
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
     if len(data.used) < len(given.y):
-        routed = take_parameters(routed, data.used, len(given.y))
+        routed = {name: _taken(values, data.used, len(given.y)) for name, values in routed.items()}
 
     # Link and scale of the targets
-    fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
     if former is None:
         with stage("choose link"):
             settings = TargetSettings.of(params)
@@ -255,14 +256,13 @@ def route_parameters(
     return {name: {"sample_weight": counts} for name, _ in fitted}
 
 
-def take_parameters(given: Parameters, numbers: IndexArray, n: int) -> Parameters:
-    """Return the parameters of ``fit`` for some of n rows, where they hold one value per row."""
-
-    def part(value: Any) -> Any:
-        per_row = hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n
-        return take_rows(value, numbers) if per_row else value
-
-    return {name: {key: part(value) for key, value in values.items()} for name, values in given.items()}
+def _taken(values: Mapping[str, Any], numbers: IndexArray, n: int) -> dict[str, Any]:
+    """Return the parameters of a ``fit`` for some of n rows, where they hold one value per row."""
+    taken = dict(values)
+    for name, value in values.items():
+        if hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n:
+            taken[name] = take_rows(value, numbers)
+    return taken
 
 
 def _folds(params: Any, data: TrainingData, routed: Parameters, entropy: Any) -> Folds | OwnFolds:
@@ -366,21 +366,23 @@ class FoldFitter:
     def _run(self, job: _Job, at_once: int) -> tuple[Any, MeanStd]:
         """Return the fitted model and its predictions for all rows; ``at_once`` models are fitted at a time."""
         if job.kept is not None:
-            with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
-                self._fit_model(job.model, job.name, job.kept)
+            self._fit_model(job.model, job.name, job.kept, at_once)
         try:
             with bounded_threads(len(self.rows), at_once):
                 return job.model, predict_mean_std(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 
-    def _fit_model(self, model: Any, name: str, numbers: IndexArray) -> None:
-        """Fit a model to some of the rows."""
-        given = {name: self.parameters.get(name, {})}
-        rows, parameters = self.rows[numbers], take_parameters(given, numbers, len(self.rows))
+    def _fit_model(self, model: Any, name: str, numbers: IndexArray, at_once: int) -> None:
+        """Fit a model to some of the rows; one that would use several cores uses one if others are fitted, too."""
+        rows, parameters = self.rows[numbers], _taken(self.parameters.get(name, {}), numbers, len(self.rows))
+        settings = model.get_params() if at_once > 1 else {}
+        n_jobs = {key: value for key, value in settings.items() if key.split("__")[-1] == "n_jobs"}
+        greedy = {key: value for key, value in n_jobs.items() if value is not None and value < 0}
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # finite_members warns about members that overflow
-                model.fit(rows.X, rows.y, **parameters[name])
+            model.set_params(**dict.fromkeys(greedy, 1))
+            with bounded_threads(len(numbers), at_once), np.errstate(over="ignore", invalid="ignore"):
+                model.fit(rows.X, rows.y, **parameters)  # finite_members warns about members that overflow
         except Exception as error:
             odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
             if odd is not None:
@@ -390,6 +392,8 @@ class FoldFitter:
                 ) from error
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
+        finally:
+            model.set_params(**greedy)
 
     def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[list[EstimatorMember], HeldOut]:
         """Return the members and their held-out predictions in scaled units, by which variances are calibrated.
@@ -445,18 +449,6 @@ def _std(means: FloatArray) -> FloatArray:
         apart = means - means.mean(axis=0)
         unit = float(np.abs(apart).max(initial=0.0)) or 1.0
         return np.asarray(unit * np.std(apart / unit, axis=0))
-
-
-@contextmanager
-def _on_one_core(model: Any) -> Iterator[None]:
-    """Set ``n_jobs`` of a model that would use several cores to 1, as other models are fitted at the same time."""
-    named = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "n_jobs"}
-    greedy = {name: value for name, value in named.items() if value is not None and value < 0}
-    model.set_params(**dict.fromkeys(greedy, 1))
-    try:
-        yield
-    finally:
-        model.set_params(**greedy)
 
 
 def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:

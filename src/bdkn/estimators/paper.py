@@ -14,7 +14,7 @@ from bdkn.data.folds import seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, fit_targets
 from bdkn.data.training_data import TableReader, TrainingData, as_row_source
-from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, members_of, on_device_of
+from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, on_device_of
 from bdkn.ensemble.selection import CombinationOptions, MemberScores, constant_variance, finite_members
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import published_combination
@@ -60,8 +60,8 @@ def train_on_all_rows(
         reader, rows = data.reader, data.encoded
         inputs = Standardizer.fit(rows)
         targets = fit_targets(rows, IDENTITY, standardize_y=params.training is None or params.training.standardize_y)
-        encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
         seed = seed_sequence(params.random_state)
+        encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
     settings, n = NetworkSettings.of(params), len(rows)
     n_members = settings.size(n).n_members
@@ -85,4 +85,6 @@ def train_on_all_rows(
         scores, design, trained = scores[places], design[places], trained[finite]
     variances = None if own_variance else constant_variance(scores.mse)
     ensemble = NetworkEnsemble(tuple(names[h] for h in finite), design.networks, inputs, targets, variances)
-    return reader, members_of(ensemble, scores, trained), design, H
+    epochs = np.array(trained.best_epochs)
+    members = NetworkMembers(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs)
+    return reader, members, design, H

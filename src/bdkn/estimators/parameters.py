@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -12,23 +13,22 @@ from bdkn.ensemble.selection import CombinationOptions
 from bdkn.errors import (
     Constraint,
     InvalidParameterError,
-    check_auto_or,
     check_bound,
     check_choice,
     check_each,
     check_flag,
     check_layers,
     check_n_jobs,
-    check_name_or,
-    check_none_or,
     check_number,
     check_options,
+    check_or,
     check_trainer,
     check_verbosity,
 )
 from bdkn.inference.combination import MAX_TEMPERING
 from bdkn.model.target_choice import TARGETS
 from bdkn.networks.job import ENGINES, SCHEDULES
+from bdkn.networks.objective import OBJECTIVES
 from bdkn.networks.settings import EFFORTS, TrainingOptions
 from bdkn.networks.spec import ACTIVATIONS
 
@@ -78,91 +78,71 @@ verbose : int, default=0
 effort : {"fast", "balanced", "best"}, default="balanced"
     What "auto" means: "balanced" as given above; "fast" a third of the members and half of the epochs, which takes
     about as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.
-
-Attributes
-----------
-ensemble_ : NetworkEnsemble
-    All networks in use with the encoders they were trained under.
-members_ : list of NetworkMember
-    The members in use, each with ``predict(X) -> (mean, variance)``.
-member_names_ : tuple of str
-    Names of the members in use. Members that diverged or were not selected are missing; the others keep their
-    numbers.
-member_scores_ : MemberScores
-    Mean squared error and NLL of each member in scaled units, on held-out rows or, if there are none, on the
-    training rows.
-loss_curves_ : tuple of ndarray
-    Training loss per epoch of each network in use, fold by fold.
-loss_curve_ : ndarray
-    Their mean.
-validation_curves_ : tuple of ndarray
-    Loss per epoch on the rows that a network held out; empty without early stopping.
-best_epochs_ : ndarray of int
-    The epoch, from 0, whose weights each network kept.
-n_iter_ : int
-    Number of epochs run by the network that ran longest.
-n_features_in_ : int
-    Number of columns of ``X``.
-feature_names_in_ : ndarray of str
-    Their names, if ``X`` had names.
-model_ : object
-    The fitted model, which never changes: an update or another fit replaces it.
 """
-"""Sections of the docstrings of regressors whose members are networks, for ``with_inherited_docs``."""
+"""Parameters in the docstrings of regressors whose members are networks, for ``with_inherited_docs``."""
 
-_COUNT = partial(check_number, low=1, whole=True)
+
+def _choice(*names: str) -> Constraint:
+    return partial(check_choice, allowed=names)
+
+
+def _number(low: float, high: float = inf, **kind: Any) -> Constraint:
+    return partial(check_number, low=low, high=high, **kind)
+
+
+def _or(*names: str | None, check: Constraint) -> Constraint:
+    return partial(check_or, names=names, check=check)
+
+
+_COUNT = _number(1, whole=True)
 """Constraint of a number of at least one."""
 
 _TRAINING: Mapping[str, Constraint] = {
     "batch_size": _COUNT,
-    "schedule": partial(check_choice, allowed=SCHEDULES),
-    "beta": partial(check_number, low=0, high=1),
-    "warmup_epochs": partial(check_number, low=0, whole=True),
+    "schedule": _choice(*SCHEDULES),
+    "beta": _number(0, 1),
+    "warmup_epochs": _number(0, whole=True),
     "early_stopping": check_flag,
-    "validation_fraction": partial(check_number, low=0, high=0.9, strict=True),
+    "validation_fraction": _number(0, 0.9, strict=True),
     "patience": _COUNT,
-    "tol": partial(check_number, low=0),
+    "tol": _number(0),
     "standardize_y": check_flag,
 }
 
 _COMBINATION: Mapping[str, Constraint] = {
-    "prior_variance": partial(
-        check_name_or, names=("evidence", "paper"), check=partial(check_number, low=1e-100, high=1e100)
-    ),
-    "tempering": partial(check_name_or, names=("evidence",), check=partial(check_number, low=0.0, high=MAX_TEMPERING)),
-    "tails": partial(check_choice, allowed=("loo", "posterior")),
+    "prior_variance": _or("evidence", "paper", check=_number(1e-100, 1e100)),
+    "tempering": _or("evidence", check=_number(0.0, MAX_TEMPERING)),
+    "tails": _choice("loo", "posterior"),
     "select_members": check_flag,
 }
 
 NETWORKS: Mapping[str, Constraint] = {
-    "n_members": partial(check_auto_or, check=_COUNT),
-    "hidden_layer_sizes": partial(check_auto_or, check=check_layers),
-    "activation": partial(check_each, check=partial(check_choice, allowed=ACTIVATIONS)),
-    "epochs": partial(check_auto_or, check=_COUNT),
-    "learning_rate": partial(check_number, low=0, strict=True),
-    "weight_decay": partial(check_each, check=partial(check_number, low=0)),
-    "n_bins": partial(
-        check_auto_or,
-        check=partial(check_each, check=partial(check_number, low=0, whole=True), each="each of n_bins"),
-    ),
+    "n_members": _or("auto", check=_COUNT),
+    "hidden_layer_sizes": _or("auto", check=check_layers),
+    "activation": partial(check_each, check=_choice(*ACTIVATIONS)),
+    "objective": _or(*OBJECTIVES, check=lambda name, given: None),  # an object is checked where it is used
+    "epochs": _or("auto", check=_COUNT),
+    "learning_rate": _number(0, strict=True),
+    "weight_decay": partial(check_each, check=_number(0)),
+    "n_bins": _or("auto", check=partial(check_each, check=_number(0, whole=True), each="each of n_bins")),
     "training": partial(check_options, cls=TrainingOptions, constraints=_TRAINING),
-    "engine": partial(check_trainer, names=ENGINES),
+    "engine": _or(*ENGINES, check=check_trainer),
     "n_jobs": check_n_jobs,
     "verbose": check_verbosity,
-    "effort": partial(check_choice, allowed=EFFORTS),
+    "effort": _choice(*EFFORTS),
 }
-"""Constraints of the parameters of networks, beside ``objective`` and ``random_state``, which their users check."""
+"""Constraints of the parameters of networks, beside ``random_state``, which ``seed_sequence`` checks."""
 
 COMBINED: Mapping[str, Constraint] = {
     "effort": NETWORKS["effort"],
-    "time_limit": partial(check_none_or, check=partial(check_number, low=0, strict=True, infinite=True)),
-    "design": partial(check_choice, allowed=DESIGNS),
-    "predict_with": partial(check_choice, allowed=("folds", "refit")),
+    "time_limit": _or(None, check=_number(0, strict=True, infinite=True)),
+    "design": _choice(*DESIGNS),
+    "predict_with": _choice("folds", "refit"),
     "combination": partial(check_options, cls=CombinationOptions, constraints=_COMBINATION),
-    "target": partial(check_choice, allowed=TARGETS),
+    "target": _choice(*TARGETS),
     "lower": check_bound,
     "upper": check_bound,
-    "density": partial(check_choice, allowed=("auto", "student-t")),
+    "density": _choice("auto", "student-t"),
 }
 """Constraints of the parameters of regressors that combine members, whatever these are."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bdkn.inference.combination import Combination, Forecast, Outside, Tails, combine, fit_tails
+from bdkn.inference.combination import Combination, Forecast, Outside, Tails, combine
 from bdkn.inference.evidence import Spectrum, choose_prior_variance
 from bdkn.inference.posterior import (
     BlockPosterior,
     Posterior,
     Prior,
     block_posterior,
-    leave_one_out,
     log_evidence,
     posterior,
 )
@@ -38,9 +37,7 @@ __all__ = [
     "choose_prior_variance",
     "combine",
     "compiled",
-    "fit_tails",
     "induced_kernel",
-    "leave_one_out",
     "log_evidence",
     "posterior",
     "prior_mean",

@@ -271,7 +271,7 @@ def combine(
     chosen, score = Tails(2.0 * post.a, 1.0), np.nan
     if post.a > 0.5:  # a single observation has no others to be predicted by
         df, loc, scale = leave_out(post, Phi, target, v**-τ, share)
-        if tails == "loo" and (fitted := _best_tails(df, loc, scale, target, share)):
+        if tails == "loo" and (fitted := fit_tails(df, loc, scale, target, share)):
             chosen, df, scale = fitted, fitted.df, fitted.scale * scale
         score = np.inf
         if post.b > 0.0:
@@ -368,6 +368,11 @@ class Combination:
         κ = self.averaging * self.tails.scale
         return float(κ * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
 
+    def statistics(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Statistics:
+        """Return the statistics of rows that the combination is fitted to."""
+        precision = forecast.variance**-self.tempering
+        return Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
+
     def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for members that in predictions are each the mean of several fits.
 
@@ -375,7 +380,8 @@ class Combination:
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
         means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
-        weights, (_, _, scale) = self.weights, self.parameters(forecast)
+        post, weights, h = self.posterior, self.weights, leverage(self.posterior.root, self._features(forecast))
+        scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
             saved = np.nan_to_num(fold_variance @ weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
@@ -532,43 +538,15 @@ class Tails:
     scale: NonNegative
 
 
-def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None) -> Tails | None:
-    """Return the tails under which targets have the highest mean log density.
-
-    Parameters
-    ----------
-    predicted : StudentT
-        Predictives of the rows that were made without them, as by ``leave_one_out``. Their degrees of freedom are the
-        most that is considered.
-    y : array-like (n,)
-        Targets.
-    counts : array-like (n,), optional
-        How often each row is counted.
-
-    Returns
-    -------
-    Tails or None
-        None if the rows do not determine the tails: with two degrees of freedom, or if half of the observations are
-        predicted exactly.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdkn.inference import fit_tails
-    >>> from bdkn.predictive import StudentT
-    >>> y = np.random.default_rng(0).standard_t(3.0, size=2000)
-    >>> tails = fit_tails(StudentT(1000.0, np.zeros(2000), 1.0), y)
-    >>> print(round(tails.df, 1), round(tails.scale, 2))
-    3.2 0.99
-    """
-    share = None if counts is None else np.asarray(counts, dtype=np.float64)
-    return _best_tails(predicted.df, predicted.loc, predicted.scale, np.asarray(y, dtype=np.float64), share)
-
-
-def _best_tails(
+def fit_tails(
     df: float | FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray, counts: FloatArray | None
 ) -> Tails | None:
-    """Return ``fit_tails`` of Student-t distributions given by their parameters."""
+    """Return the tails under which targets have the highest mean log density.
+
+    The parameters are those of predictives of rows that were made without them; their degrees of freedom are the most
+    that is considered. None if the rows do not determine the tails: with two degrees of freedom, or if half of the
+    observations are predicted exactly.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
         z2 = ((y - loc) / scale) ** 2
     share = np.ones_like(z2) if counts is None else counts

@@ -128,7 +128,7 @@ class Spectrum(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether y = Φμ₀ exactly with b₀ = 0: the evidence is then infinite at every t."""
+        """True if y = Φμ₀ exactly with b₀ = 0: the evidence is then infinite at every t."""
         return bool(self.b(1.0) == 0.0)
 
     def _x(self, t: ArrayLike) -> FloatArray:
@@ -191,7 +191,7 @@ class BlockSpectrum(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether a combination of the targets is fitted exactly with b₀ = 0: the evidence is infinite at every t."""
+        """True if a combination of the targets is fitted exactly with b₀ = 0: the evidence is infinite at every t."""
         return log_determinant(self.b(1.0)) == -math.inf
 
     def _x(self, t: ArrayLike) -> FloatArray:

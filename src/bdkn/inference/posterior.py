@@ -146,7 +146,7 @@ class Prior:
 
     @property
     def is_proper(self) -> bool:
-        """Whether the prior integrates to one: a0 > 0, b0 and the precision positive definite."""
+        """True if the prior integrates to one: a0 > 0, b0 and the precision positive definite."""
         return self.a0 > 0 and log_determinant(self.b0) > -math.inf and self.is_definite
 
 
@@ -328,6 +328,18 @@ class Posterior:
         right = left if Phi2 is None else whitened(self.root, checked_features(Phi2, H))
         return self.b / self.a * (left.T @ right)
 
+    def leave_one_out(
+        self, Phi: ArrayLike, y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
+    ) -> StudentT:
+        """Return the predictive of each of the posterior's rows given all the others, in closed form.
+
+        The prior mean and variance are kept as they are. Of a row that counts several times, one observation is taken
+        out.
+        """
+        phi, targets = checked_features(Phi, len(self.mean)), np.asarray(y, dtype=np.float64)
+        w = np.broadcast_to(np.asarray(precision, dtype=np.float64), targets.shape)
+        return StudentT(*leave_out(self, phi, targets, w, None if counts is None else np.asarray(counts, np.float64)))
+
     def weights(self) -> StudentT:
         """Return the marginal distribution of each weight."""
         return StudentT(self.df, self.mean, np.sqrt(np.diag(self.scale_matrix)))
@@ -389,48 +401,6 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     if isinstance(prior.b0, np.ndarray):
         raise InvalidParameterError(f"b0 must be a number for one target; got a matrix {prior.b0.shape}")
     return Posterior(*condition(stats, prior), prior)
-
-
-def leave_one_out(
-    post: Posterior, Phi: ArrayLike, y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
-) -> StudentT:
-    """Return the predictive of each row given all the others, in closed form.
-
-    The prior mean and variance are kept as they are.
-
-    Parameters
-    ----------
-    post : Posterior
-        The posterior of these rows, with these precisions and counts.
-    Phi : array-like (n, H)
-        Means of the members.
-    y : array-like (n,)
-        Targets.
-    precision : float or array-like (n,), default=1.0
-        Relative precisions w.
-    counts : array-like (n,), optional
-        How often each row is counted. Of a row that counts several times, one observation is taken out.
-
-    Returns
-    -------
-    StudentT
-        One distribution per row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdkn.inference import Prior, Statistics, leave_one_out, posterior
-    >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
-    >>> prior = Prior.isotropic(2, 1.0)
-    >>> others = leave_one_out(posterior(Statistics.from_rows(Phi, y), prior), Phi, y)
-    >>> without_last = posterior(Statistics.from_rows(Phi[:2], y[:2]), prior)
-    >>> print(others.loc[2].round(6), without_last.predictive(Phi[2:]).loc.round(6))
-    2.0 [2.]
-    """
-    phi, targets = checked_features(Phi, len(post.mean)), np.asarray(y, dtype=np.float64)
-    w = np.broadcast_to(np.asarray(precision, dtype=np.float64), targets.shape)
-    c = None if counts is None else np.asarray(counts, dtype=np.float64)
-    return StudentT(*leave_out(post, phi, targets, w, c))
 
 
 def leave_out(
@@ -531,7 +501,7 @@ class BlockPosterior:
     def leave_one_out(
         self, Phi: ArrayLike, Y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
     ) -> VectorT:
-        """Return the predictive of each row given all the others, in closed form; see ``leave_one_out``."""
+        """Return the predictive of each of the posterior's rows given all the others, in closed form."""
         phi, targets = checked_features(Phi, len(self.mean)), np.asarray(Y, dtype=np.float64)
         if targets.shape != (len(phi), self.n_targets):
             raise InvalidParameterError(f"Y must be ({len(phi)}, {self.n_targets}); got shape {targets.shape}")

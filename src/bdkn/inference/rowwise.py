@@ -17,7 +17,7 @@ from bdkn.inference.statistics import NOISE
 from bdkn.typing import FloatArray, IndexArray
 
 _are_compiled = True
-"""Whether compiled code is used."""
+"""True if compiled code is used."""
 
 
 @contextmanager

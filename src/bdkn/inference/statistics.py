@@ -145,10 +145,16 @@ class Factor:
 
     def add(self, more: Observations) -> Factor:
         """Return the factor with ``more`` rows; its reference changes if the residual norm has lost digits."""
-        ref = self.ref
+        ref, H = self.ref, len(self.ref)
         root = checked_root(append(self.root, more.columns_from(ref)))
         for _ in range(_REFINEMENTS):
-            if not _has_lost_digits(root, len(ref)) or np.array_equal(moved := ref + _refinement(root, ref), ref):
+            if ref.ndim == 1:
+                *z, ρ = root[:, H].tolist()
+                has_lost_digits = abs(ρ) < _LOST_DIGITS * math.hypot(*z)
+            else:
+                size = np.linalg.norm(root[:H, H:], axis=0)
+                has_lost_digits = bool(np.any(np.linalg.norm(root[H:, H:], axis=0) < _LOST_DIGITS * size))
+            if not has_lost_digits or np.array_equal(moved := ref + _refinement(root, ref), ref):
                 break
             ref = moved
             root = append(self.observations.columns_from(ref), more.columns_from(ref))
@@ -345,21 +351,17 @@ def read_chunk(chunk: Chunk) -> tuple[Observations, float, float]:
     rows = Observations(phi, targets, np.zeros(shape))
     if precision is None and counts is None:
         return rows, float(len(targets)), 0.0
-    n = len(targets)
-    w, c = _per_row("precision", precision, n, strict=True), _per_row("counts", counts, n, strict=False)
+    found = []
+    for name, given, bound in (("precision", precision, "> 0"), ("counts", counts, ">= 0")):
+        values, n = np.asarray(1.0 if given is None else given, dtype=np.float64), len(targets)
+        if values.shape not in ((), (n,)):
+            raise InvalidParameterError(f"{name} must hold one number for each of {n} rows; got shape {values.shape}")
+        wrong = ~np.isfinite(values) | (values <= 0 if bound == "> 0" else values < 0)
+        if wrong.any():
+            raise InvalidParameterError(f"{name} must be finite and {bound}; got {np.atleast_1d(values[wrong])[0]}")
+        found.append(np.broadcast_to(values, (n,)))
+    w, c = found
     return rows._replace(scale=np.sqrt(w * c)), float(np.sum(c)), float(c @ np.log(w))
-
-
-def _per_row(name: str, given: ArrayLike | None, n: int, *, strict: bool) -> FloatArray:
-    """Return one number per row, ones if none are given; each must be positive, or not negative if not ``strict``."""
-    values = np.asarray(1.0 if given is None else given, dtype=np.float64)
-    if values.shape not in ((), (n,)):
-        raise InvalidParameterError(f"{name} must hold one number for each of {n} rows; got shape {values.shape}")
-    wrong = ~np.isfinite(values) | (values <= 0 if strict else values < 0)
-    if wrong.any():
-        bound = "> 0" if strict else ">= 0"
-        raise InvalidParameterError(f"{name} must be finite and {bound}; got {np.atleast_1d(values[wrong])[0]}")
-    return np.broadcast_to(values, (n,))
 
 
 def _check_alike(name: str, given: FloatArray, expected: FloatArray) -> None:
@@ -394,14 +396,6 @@ def checked_root(root: FloatArray) -> FloatArray:
             "they hold NaN, infinity or magnitudes above 1e150: drop or impute such rows, or rescale"
         )
     return root
-
-
-def _has_lost_digits(root: FloatArray, H: int) -> bool:
-    """Return whether the residual norm of a target, relative to its ‖z‖, is inaccurate with this reference."""
-    if len(root) == H + 1:
-        *z, ρ = root[:, H].tolist()
-        return bool(abs(ρ) < _LOST_DIGITS * math.hypot(*z))
-    return bool(np.any(np.linalg.norm(root[H:, H:], axis=0) < _LOST_DIGITS * np.linalg.norm(root[:H, H:], axis=0)))
 
 
 def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:

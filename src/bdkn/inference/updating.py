@@ -73,8 +73,7 @@ class Absorbed:
     @classmethod
     def start(cls, fitted: Combination, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Self:
         """Return the state of a combination, fitted to these rows, that has absorbed none."""
-        precision = forecast.variance**-fitted.tempering
-        base = Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
+        base = fitted.statistics(forecast, y, counts)
         return cls(fitted, base, Statistics.empty(base.n_weights))
 
     @property

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Forecast, equal_weights, features
+from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, equal_weights
 from bdkn.inference.evidence import Spectrum
 from bdkn.inference.posterior import Prior, posterior
 from bdkn.inference.statistics import Statistics
@@ -57,7 +57,8 @@ class WeightPosterior:
     >>> means = rng.normal(size=(200, 1)) + 1e-4 * rng.normal(size=(200, 3))
     >>> y = means.mean(axis=1) + 0.3 * rng.normal(size=200)
     >>> forecast = Forecast.of(means, np.full((200, 3), 0.1))
-    >>> weights = average_weights(combine(forecast, y), forecast, y)
+    >>> combination = combine(forecast, y)
+    >>> weights = average_weights(combination, combination.statistics(forecast, y))
     >>> weights.told_apart
     False
     >>> bool(np.all(weights.marginals().scale > 0.05))
@@ -71,7 +72,7 @@ class WeightPosterior:
 
     @property
     def told_apart(self) -> bool:
-        """Whether the Bayes factor of unequal weights over equal ones exceeds three (distinguishable members)."""
+        """True if the Bayes factor of unequal weights over equal ones exceeds three (distinguishable members)."""
         return bool(self.log_bayes_factor > _CLEAR)
 
     def marginals(self) -> StudentT:
@@ -79,21 +80,15 @@ class WeightPosterior:
         return StudentT(self.df, self.mean, np.sqrt(np.diag(self.scale_matrix)))
 
 
-def average_weights(
-    combination: Combination, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None
-) -> WeightPosterior:
+def average_weights(combination: Combination, stats: Statistics) -> WeightPosterior:
     """Return the posterior of the members' weights, with their prior variance integrated out.
 
     Parameters
     ----------
     combination : Combination
         The model in use.
-    forecast : Forecast
-        The forecast of the rows that it was fitted to.
-    y : array (n,)
-        Targets of these rows.
-    counts : array (n,), optional
-        How often each row is counted.
+    stats : Statistics
+        Statistics of the rows that it was fitted to.
 
     Returns
     -------
@@ -107,18 +102,11 @@ def average_weights(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=200)
     >>> forecast = Forecast.of(y[:, None] + [0.1, 3.0] * rng.normal(size=(200, 2)), np.full((200, 2), 0.1))
-    >>> weights = average_weights(combine(forecast, y), forecast, y)
+    >>> combination = combine(forecast, y)
+    >>> weights = average_weights(combination, combination.statistics(forecast, y))
     >>> weights.told_apart, weights.mean.round(1)
     (True, array([1., 0.]))
     """
-    precision = forecast.variance**-combination.tempering
-    return weights_given(
-        combination, Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
-    )
-
-
-def weights_given(combination: Combination, stats: Statistics) -> WeightPosterior:
-    """Return ``average_weights`` of rows given by their statistics."""
     H, post = stats.n_weights - 1, combination.posterior
     μ0 = equal_weights(H)
     spectrum = Spectrum.of(stats, μ0)

@@ -247,8 +247,12 @@ def tanh(x: f4) -> f4:
     return near if abs(x) < f4(0.2) else (far if x > f4(0) else -far)
 
 
-def _assembly() -> str:
-    """Return the assembly code of Numba's target for the sum of two vectors of 16 floats."""
+def _machine() -> tuple[int, int]:
+    """Return the number of floats in a vector register and the number of such registers.
+
+    The CPU is the one that Numba compiles for, which can be set by NUMBA_CPU_NAME and NUMBA_CPU_FEATURES. LLVM has no
+    list of registers; they are recognized by their names in the code for the sum of two vectors of 16 floats.
+    """
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     module = ir.Module()
     vector = ir.VectorType(F32, 16)
@@ -256,16 +260,7 @@ def _assembly() -> str:
     builder = ir.IRBuilder(function.append_basic_block())
     builder.ret(builder.fadd(*function.args))
     target = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features)
-    return str(target.emit_assembly(llvm.parse_assembly(str(module))))
-
-
-def _machine() -> tuple[int, int]:
-    """Return the number of floats in a vector register and the number of such registers.
-
-    The CPU is the one that Numba compiles for, which can be set by NUMBA_CPU_NAME and NUMBA_CPU_FEATURES. LLVM has no
-    list of registers; they are recognized by their names in compiled code.
-    """
-    assembly = _assembly()
+    assembly = str(target.emit_assembly(llvm.parse_assembly(str(module))))
     if "zmm" in assembly:
         return 16, 32
     if "ymm" in assembly:
@@ -281,12 +276,8 @@ HEIGHTS = (12, 10, 8, 6, 4, 2, 1) if REGISTERS >= 32 else (6, 5, 4, 3, 2, 1)
 """Possible numbers of rows of a tile; the largest leaves registers for the vectors of V and for broadcasts."""
 
 
-def _widths() -> tuple[tuple[int, ...], ...]:
-    narrow = [w for w in (4, 8) if w < LANES]
-    return (*((w,) for w in narrow), (LANES,), *((LANES, w) for w in narrow), (LANES, LANES))
-
-
-WIDTHS = _widths()
+_NARROW = [w for w in (4, 8) if w < LANES]
+WIDTHS = (*((w,) for w in _NARROW), (LANES,), *((LANES, w) for w in _NARROW), (LANES, LANES))
 """Possible widths of the vectors of a row of a tile, narrowest first, so that few columns need little padding."""
 
 

@@ -157,11 +157,6 @@ def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
     raise InvalidParameterError(message)
 
 
-def regressor_of(estimator: Any) -> Any:
-    """Return the regressor with ``predict_dist`` inside a fitted estimator."""
-    return route_of(estimator, rows=False).regressor
-
-
 def plain_route_of(estimator: Any, X: Any) -> Route:
     """Return the route to the regressor; raise if its target is transformed, as its parts have other units then."""
     route = route_of(estimator, X)

@@ -214,7 +214,7 @@ class Monitor:
 
     @property
     def alarm(self) -> bool:
-        """Whether there has been an alarm since the last reset."""
+        """True if there has been an alarm since the last reset."""
         return self.alarm_row is not None
 
     @property
@@ -298,35 +298,29 @@ class Monitor:
             The same monitor, in the same state.
         """
         try:
-            return cls._from_state(json.loads(text))
+            state = json.loads(text)
+            monitor, wealth = cls(state["alpha"], state["tolerance"]), state["wealth"]
+            check_number("n of the wealth", wealth["n"], low=0, whole=True)
+            check_number("start", state["start"], low=0, whole=True)
+            if state["alarm_row"] is not None:
+                check_number("alarm_row", state["alarm_row"], low=1, whole=True)
+            stakes = read_numbers("log_stakes", [-np.inf if x is None else x for x in wealth["log_stakes"]])
+            if stakes.shape != (N_BETS,):
+                raise InvalidParameterError(
+                    f"a monitor has {N_BETS} bets; this text has {len(stakes)}: it is of another version"
+                )
+            monitor._wealth = Wealth(monitor.tolerance, wealth["n"], stakes)
+            monitor.start, monitor.alarm_row = state["start"], state["alarm_row"]
+            for report in state["reports"]:
+                report["coverage"] = dict(zip(LEVELS, report["coverage"], strict=True))
+                monitor.reports.append(MonitorReport(**{**report, "pit_counts": tuple(report["pit_counts"])}))
+            return monitor
         except InvalidParameterError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InvalidParameterError(
                 f"text must be what Monitor.to_json wrote; this is not ({type(error).__name__}: {shown(str(error))})"
             ) from error
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        """Return the monitor with the state that JSON text contains."""
-        monitor, wealth = cls(state["alpha"], state["tolerance"]), state["wealth"]
-        check_number("n of the wealth", wealth["n"], low=0, whole=True)
-        check_number("start", state["start"], low=0, whole=True)
-        if state["alarm_row"] is not None:
-            check_number("alarm_row", state["alarm_row"], low=1, whole=True)
-        stakes = read_numbers("log_stakes", [-np.inf if x is None else x for x in wealth["log_stakes"]])
-        if stakes.shape != (N_BETS,):
-            raise InvalidParameterError(
-                f"a monitor has {N_BETS} bets; this text has {len(stakes)}: it is of another version"
-            )
-        monitor._wealth = Wealth(monitor.tolerance, wealth["n"], stakes)
-        monitor.start, monitor.alarm_row = state["start"], state["alarm_row"]
-        for report in state["reports"]:
-            coverage = dict(zip(LEVELS, report["coverage"], strict=True))
-            monitor.reports.append(
-                MonitorReport(**{**report, "coverage": coverage, "pit_counts": tuple(report["pit_counts"])})
-            )
-        return monitor
 
 
 def _mean(scores: FloatArray) -> float:

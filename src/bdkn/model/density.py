@@ -44,23 +44,14 @@ MixtureParameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray, Float3
 FEWEST_ROWS = 100
 """Minimum number of rows; with fewer, no gain of a mixture is significant."""
 
-_MOST_ROWS = 100_000
-"""Maximum number of rows of the forest; of larger tables a random sample is used."""
+_MOST_ROWS, _MOST_SCORED = 100_000, 10_000
+"""Maximum numbers of rows of the forest, and of rows by which weights are learned; of more, a random sample is used."""
 
-_MOST_SCORED = 10_000
-"""Maximum number of rows by which weights are learned."""
+_MOST_CALIBRATED, _MOST_CRPS = 4_000, 2_000
+"""Maximum numbers of rows by which tilt and narrowing are chosen, and by which the CRPS is compared."""
 
-_MOST_CALIBRATED = 4_000
-"""Maximum number of rows by which tilt and narrowing are chosen."""
-
-_MOST_CRPS = 2_000
-"""Maximum number of rows by which the CRPS is compared."""
-
-_COMPONENT_ROWS = 1 << 10
-"""Rows whose components one thread computes at a time, while trees stay in its cache."""
-
-_SCORED_ROWS = 1 << 8
-"""Rows that one thread scores at a time."""
+_COMPONENT_ROWS, _SCORED_ROWS = 1 << 10, 1 << 8
+"""Rows whose components one thread computes at a time, while trees stay in its cache, and that it scores at a time."""
 
 _FEWEST_OTHER_TREES = 5
 """Minimum number of trees that have not drawn a row by which weights are learned."""
@@ -87,11 +78,8 @@ _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Tilts and narrowings that are compared."""
 
-_SHARE_OF_INPUTS = 0.7
-"""Fraction of the inputs that are tried for a split."""
-
-_MOST_INPUTS = 12
-"""Maximum number of inputs that are tried for a split."""
+_SHARE_OF_INPUTS, _MOST_INPUTS = 0.7, 12
+"""Fraction of the inputs that are tried for a split, and their maximum number."""
 
 _MOST_TREES, _FEWEST_TREES = 100, 20
 """Maximum and minimum number of trees of a forest."""
@@ -205,9 +193,13 @@ class NeighbourDensity:
             some = out[0][rows], out[1][rows], out[2][rows], out[3][rows]
             weigh((*parts,), slots, self.knots, self.shares, inside[rows], calibration, some)
 
-        run_on_threads(compute, row_slices(n, THREAD_ROWS))
-        kept, position, width, mass = out
-        return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), with_rest(kept, mass), position, width, mass
+        if n <= THREAD_ROWS:
+            compute(slice(n))
+        else:
+            run_on_threads(compute, row_slices(n, THREAD_ROWS))
+        kept, position, width, mass = out  # masses in single precision have a sum of one but for rounding
+        kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
+        return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), kept, position, width, mass
 
     def empty(self, n: int) -> MixtureArrays:
         """Return the arrays of the mixtures of n rows, to be written by compiled code."""
@@ -226,17 +218,13 @@ class NeighbourDensity:
         n, slots = len(parts.position), self.neighbours.kind_arrays[2:4]
         kept, position, width, mass = out = self.empty(n)
         weigh((*parts,), slots, self.knots, self.shares, np.ones(n), self.calibration, out)
-        return with_rest(kept, mass), position, width, mass
+        kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
+        return kept, position, width, mass
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
         """Return the density with other standardised errors of the training rows."""
         rows = self.neighbours.rows
         return replace(self, neighbours=replace(self.neighbours, errors=errors if rows is None else errors[rows]))
-
-
-def with_rest(kept: FloatArray, mass: Float32Array) -> FloatArray:
-    """Return the share of the Student-t with that which masses, in single precision, lack for a sum of one."""
-    return np.asarray(np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0))
 
 
 @stored
@@ -636,29 +624,9 @@ def stack_densities(
     weights of a row are interpolated between those at a few knots, Σ_j u_j w_j with u_j ≥ 0 and Σ_j u_j = 1, which
     keeps the problem concave.
 
-    Parameters
-    ----------
-    log_density : array (n, K)
-        Log densities of the targets under each of K components that were made without them.
-    shares : array (n, J)
-        Share of each knot in the weights of a row, as from ``interpolation``.
-    prior : array (J, K)
-        Rows that each component is given in advance, at each knot: a Dirichlet prior with these numbers plus one.
-    counts : array (n,), optional
-        How often each row is counted.
-
-    Returns
-    -------
-    array (J, K)
-        Weights, not negative, with the sum one at each knot.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdkn.model.density import stack_densities
-    >>> log_density = np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
-    >>> print(stack_densities(log_density, np.ones((3, 1)), np.zeros((1, 2))).round(2))
-    [[0.71 0.29]]
+    ``log_density`` (n, K) are those of the targets under each of K components that were made without them, ``shares``
+    (n, J) those of ``interpolation``. ``prior`` (J, K) are rows that each component is given in advance, at each knot:
+    a Dirichlet prior with these numbers plus one.
     """
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     total = np.ones(len(density)) if counts is None else counts
@@ -716,9 +684,7 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
     if not mean - price > _CLEARLY * error:
         return False
     some = rows.spaced(_MOST_CRPS)
-    of_mixture = some.on_threads(lambda part: crps(density, part), n_jobs)
-    own = StudentT.unchecked(some.df, some.loc, some.scale)._crps(some.y[:, None])[:, 0]
-    mean, error = some.mean_and_error(of_mixture - own)
+    mean, error = some.mean_and_error(some.on_threads(lambda part: excess_crps(density, part), n_jobs))
     return mean <= _BY_CHANCE * error
 
 
@@ -731,8 +697,8 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     return log_density((rows.df, *density.weigh(rows.parts)), u[:, None])[:, 0] - np.log(scale)
 
 
-def crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
-    """Return the CRPS of the mixture at each target."""
-    scale = density.narrowing * rows.scale
-    mixture = StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))
-    return mixture._crps(rows.y[:, None])[:, 0]
+def excess_crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
+    """Return the CRPS of the mixture at each target less that of the Student-t."""
+    y, scale = rows.y[:, None], density.narrowing * rows.scale
+    own = StudentT.unchecked(rows.df, rows.loc, rows.scale)._crps(y)[:, 0]
+    return StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))._crps(y)[:, 0] - own

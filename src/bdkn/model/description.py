@@ -10,13 +10,11 @@ import numpy as np
 from scipy.special import betaln
 
 from bdkn.data.encoder import CategoryColumn, DateColumn, NumberColumn, TableEncoder, UnusedColumn
-from bdkn.data.scaling import BEND, LIMIT, Standardizer, TargetScaler
-from bdkn.ensemble.networks import NetworkEnsemble, NetworkMembers
+from bdkn.data.scaling import BEND, LIMIT, Standardizer
+from bdkn.ensemble.networks import NetworkMembers
 from bdkn.errors import BDKNError
-from bdkn.inference import Combination
 from bdkn.inference.rowwise import triangular_order
 from bdkn.model.density import NeighbourDensity
-from bdkn.model.extrapolation import Widening
 from bdkn.networks import MEAN_VARIANCE, EncodedNetworks, MixedNetworks, Networks, Predictor
 from bdkn.predictive.links import ContinuedLink, IdentityLink, Link, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
 
@@ -50,15 +48,54 @@ def describe_model(model: Any) -> Described:
     """
     if not isinstance(getattr(model, "members", None), NetworkMembers):
         raise NotDescribedError("its members are not networks of this package")
-    names, ensemble = ("combination", "extrapolation", "density"), model.members.ensemble
+    ensemble, names = model.members.ensemble, ("combination", "extrapolation", "density")
+    networks, targets = ensemble.networks, ensemble.targets
     combination, extrapolation, density = (getattr(model, name, None) for name in names)
-    return {
-        "networks": _describe_ensemble(ensemble),
-        "targets": _describe_targets(ensemble.targets),
-        "combination": None if combination is None else _describe_combination(combination),
-        "extrapolation": None if extrapolation is None else _describe_extrapolation(extrapolation),
+    is_mixed = isinstance(networks, MixedNetworks)
+    found: Described = {
+        "networks": {
+            "inputs": _describe_standardizer(ensemble.inputs),
+            "stacks": [_describe_stack(stack) for stack in (networks.stacks if is_mixed else [networks])],
+            "order": (networks.order if is_mixed else np.arange(len(networks))).tolist(),
+            "folds": ensemble.n_folds,
+            "members": len(ensemble),
+            "variances": None if ensemble.variances is None else ensemble.variances.tolist(),
+        },
+        "targets": {
+            "mean": targets.mean,
+            "scale": targets.scale,
+            "link": None if targets.is_linear else _describe_link(targets.link),
+        },
+        "combination": None,
+        "extrapolation": None,
         "density": None if density is None else _describe_density(density),
     }
+    if combination is not None:  # with a triangular root of the precision of the weights
+        posterior = combination.posterior
+        order = triangular_order(posterior.root)
+        found["combination"] = {
+            "mean": posterior.mean,
+            "root": posterior.root[:, order],
+            "order": order.tolist(),
+            "unit": posterior.b / posterior.a,
+            "tempering": combination.tempering,
+            "df": combination.tails.df,
+            "factor": combination.averaging * combination.tails.scale,
+            "intercept": combination.intercept,
+        }
+    if extrapolation is not None:
+        support = extrapolation.support
+        if support.columns.known:
+            raise NotDescribedError("some of its columns hold no numbers")
+        found["extrapolation"] = {
+            "columns": {name: getattr(support.columns, name) for name in ("center", "scale", "low", "high")},
+            "prototypes": support.prototypes,
+            "typical_distance": support.typical,
+            "slopes": extrapolation.slopes,
+            "typical": extrapolation.typical,
+            "usual": extrapolation.usual,
+        }
+    return found
 
 
 def describe_columns(encoder: TableEncoder) -> list[Described]:
@@ -95,23 +132,6 @@ def describe_columns(encoder: TableEncoder) -> list[Described]:
     return found
 
 
-def _describe_ensemble(ensemble: NetworkEnsemble) -> Described:
-    """Return the networks of all folds and members, and the scales of their inputs."""
-    networks = ensemble.networks
-    stacks: tuple[Predictor, ...] = (networks,)
-    order = np.arange(len(networks))
-    if isinstance(networks, MixedNetworks):
-        stacks, order = networks.stacks, networks.order
-    return {
-        "inputs": _describe_standardizer(ensemble.inputs),
-        "stacks": [_describe_stack(stack) for stack in stacks],
-        "order": order.tolist(),
-        "folds": ensemble.n_folds,
-        "members": len(ensemble),
-        "variances": None if ensemble.variances is None else ensemble.variances.tolist(),
-    }
-
-
 def _describe_standardizer(inputs: Any) -> Described:
     if not isinstance(inputs, Standardizer):
         raise NotDescribedError("its columns are encoded by an object of your own")
@@ -135,27 +155,6 @@ def _describe_stack(stack: Predictor) -> Described:
         "weights": np.concatenate(parameters, axis=1),
         "bins": None if encoding is None else {name: getattr(encoding, name) for name in bins},
     }
-
-
-def _describe_combination(combination: Combination) -> Described:
-    """Return the posterior of the weights with a triangular root of its precision, and the tails."""
-    posterior = combination.posterior
-    order = triangular_order(posterior.root)
-    return {
-        "mean": posterior.mean,
-        "root": posterior.root[:, order],
-        "order": order.tolist(),
-        "unit": posterior.b / posterior.a,
-        "tempering": combination.tempering,
-        "df": combination.tails.df,
-        "factor": combination.averaging * combination.tails.scale,
-        "intercept": combination.intercept,
-    }
-
-
-def _describe_targets(targets: TargetScaler) -> Described:
-    link = None if targets.is_linear else _describe_link(targets.link)
-    return {"mean": targets.mean, "scale": targets.scale, "link": link}
 
 
 _LINKS: dict[type, str] = {
@@ -183,21 +182,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_finite(part) for part in value]
     return float(value) if np.isfinite(value) else None
-
-
-def _describe_extrapolation(extrapolation: Widening) -> Described:
-    """Return the prototypes, columns and slopes that determine the extra variance of a row."""
-    support = extrapolation.support
-    if support.columns.known:
-        raise NotDescribedError("some of its columns hold no numbers")
-    return {
-        "columns": {name: getattr(support.columns, name) for name in ("center", "scale", "low", "high")},
-        "prototypes": support.prototypes,
-        "typical_distance": support.typical,
-        "slopes": extrapolation.slopes,
-        "typical": extrapolation.typical,
-        "usual": extrapolation.usual,
-    }
 
 
 def _describe_density(density: NeighbourDensity) -> Described:

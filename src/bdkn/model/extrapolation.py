@@ -33,11 +33,8 @@ from bdkn.lazy import lazy
 from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-_MOST_PROTOTYPES = 1024
-"""Maximum number of prototypes."""
-
-_FAR_PROTOTYPES = 256
-"""Number of prototypes of a large table that are the rows farthest from all others."""
+_MOST_PROTOTYPES, _FAR_PROTOTYPES = 1024, 256
+"""Maximum number of prototypes, and how many of a large table are the rows farthest from all others."""
 
 _SCALE_ROWS = 4000
 """Maximum number of rows from which the scales of the columns are computed."""
@@ -353,11 +350,8 @@ _BEYOND = 0.1
 _LEAST_SLOPE = 0.15
 """Minimum slope, as a fraction of the largest."""
 
-_ROW_PAIRS = 4000
-"""Pairs of rows from which slopes are computed."""
-
-_UPDATES = 200
-"""Updates of the squared slopes."""
+_ROW_PAIRS, _UPDATES = 4000, 200
+"""Pairs of rows from which slopes are computed, and updates of the squared slopes."""
 
 _FEW_PROTOTYPES = 10
 """Minimum number of prototypes for a warning; with fewer, nearly all rows are far from them."""
@@ -450,22 +444,17 @@ def _slopes(support: Support, X: Any, numbers: IndexArray, predictions: FloatArr
     steps, changes = (Z[i] - Z[k]) ** 2, (predictions[some[first[i]]] - predictions[some[first[k]]]) ** 2
     length = steps.sum(axis=1)
     near = length <= np.quantile(length, 0.95)
-    A = np.column_stack([steps[near], np.ones(np.count_nonzero(near))])
-    slopes = np.sqrt(_nonnegative_solution(A, changes[near]))[:-1]
-    return np.asarray(np.maximum(slopes, _LEAST_SLOPE * slopes.max()))
+    A, b = np.column_stack([steps[near], np.ones(np.count_nonzero(near))]), changes[near]
 
-
-def _nonnegative_solution(A: FloatArray, b: FloatArray) -> FloatArray:
-    """Return x >= 0 with Ax near b in least squares, by multiplicative updates; A and b are not negative.
-
-    Each update lowers the squared error (Lee and Seung, 2001). Columns of zeros have the solution 0.
-    """
-    unit = np.maximum(A.mean(axis=0), np.finfo(np.float64).tiny)
+    # Multiplicative updates, each of which lowers the squared error (Lee and Seung, 2001); columns of zeros stay 0
+    tiny = np.finfo(np.float64).tiny
+    unit = np.maximum(A.mean(axis=0), tiny)
     products, aims = (A / unit).T @ (A / unit), (A / unit).T @ b
     x = np.where(aims > 0.0, 1.0, 0.0)
     for _ in range(_UPDATES):
-        x = x * aims / np.maximum(products @ x, np.finfo(np.float64).tiny)
-    return np.asarray(x / unit)
+        x = x * aims / np.maximum(products @ x, tiny)
+    slopes = np.sqrt(x / unit)[:-1]
+    return np.asarray(np.maximum(slopes, _LEAST_SLOPE * slopes.max()))
 
 
 @dataclass(frozen=True, eq=False)

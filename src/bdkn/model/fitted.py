@@ -15,12 +15,11 @@ from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.networks import NetworkMembers
+from bdkn.ensemble.networks import NetworkMembers, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Absorbed, Combination, Forecast, Statistics, WeightPosterior, average_weights
-from bdkn.inference.weights import weights_given
 from bdkn.lazy import lazy
 from bdkn.model.density import MixtureParameters, NeighbourDensity, fit_density
 from bdkn.model.extrapolation import SupportReport, Widening
@@ -28,7 +27,8 @@ from bdkn.model.prediction import Prediction
 from bdkn.model.row_memory import RowMemory
 from bdkn.model.value_model import ValueModel, learn_values, quantiles_with_masses
 from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT, StudentTMixture, Transformed
-from bdkn.predictive.location_scale import check_location_scale
+from bdkn.predictive.base import check_location_scale
+from bdkn.predictive.transformed import restore
 from bdkn.stages import stage
 from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray, IndexArray
@@ -123,10 +123,10 @@ class FittedModel:
         """
         held_out, combination = self.required_held_out(), self.combination
         forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
-        _, predictions, _ = combination.parameters(forecast)
         spread = combination.spread(replace(forecast, fold_variance=held_out.fold_variance))
         density = density and self.provenance is not None and not np.isnan(combination.score)
         student = combination.leave_one_out_parameters(forecast, y, counts) if density else None
+        _, predictions, _ = combination.parameters(forecast)
         with stage("support"):
             extrapolation = Widening.fit(X, numbers, predictions, spread, counts)
         found = None
@@ -179,9 +179,10 @@ class FittedModel:
         forecast, unit, shift = self.forecast(X), self.targets.scale, self.targets.mean
         if self.density is not None:  # which is a density in scaled units
             unit, shift = 1.0, 0.0
+        spread = self.combination.spread(forecast)
         df, loc, scale = self.combination.parameters(forecast, unit, shift)
         if self.extrapolation is not None:
-            outside = self.extrapolation.outside(X, self.combination.spread(forecast), joint=joint)
+            outside = self.extrapolation.outside(X, spread, joint=joint)
             forecast, scale = replace(forecast, outside=outside), np.hypot(scale, unit * np.sqrt(outside.variance))
         if self.values is not None:
             return ValuePrediction(self, X, forecast, (df, loc, scale), self.values)
@@ -282,10 +283,10 @@ class FittedModel:
             post, H = combination.posterior, len(combination.weights)
             return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], np.inf)
         if self.updates is not None:
-            return weights_given(combination, self.updates.absorbed.total)
+            return average_weights(combination, self.updates.absorbed.total)
         if self.all_rows is not None:
-            return weights_given(combination, self.all_rows.statistics)
-        return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
+            return average_weights(combination, self.all_rows.statistics)
+        return average_weights(combination, combination.statistics(held_out.forecast(), held_out.y, held_out.counts))
 
     def evidence(self) -> float:
         """Return the log marginal likelihood of the targets of the linear model, in their own units."""
@@ -312,7 +313,9 @@ class FittedModel:
         filled, y = held_out.filled(), targets.inverse(held_out.y)
         errors, scores = [], []
         for mean, variance in zip(filled.means.T, filled.variances.T, strict=True):
-            dist = targets.restore(Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)))
+            dist = restore(
+                Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)), targets.link
+            )
             errors.append(np.sqrt(np.average((dist.mean() - y) ** 2, weights=held_out.counts)))
             scores.append(-np.average(dist.logpdf(y), weights=held_out.counts))
         return {**found, "rmse": np.array(errors), "nll": np.array(scores)}
@@ -325,7 +328,7 @@ class FittedModel:
         if targets.is_linear:
             log_score = np.average(dist.logpdf(y), weights=counts) - np.log(targets.scale)
             return float(log_score), float(targets.scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
-        own, restored = targets.inverse(y), targets.restore(dist.affine(targets.scale, targets.mean))
+        own, restored = targets.inverse(y), restore(dist.affine(targets.scale, targets.mean), targets.link)
         error = np.sqrt(np.average((restored.mean() - own) ** 2, weights=counts))
         return float(np.average(restored.logpdf(own), weights=counts)), float(error)
 
@@ -356,67 +359,72 @@ class CombinedPrediction(Prediction):
     forecast: Forecast
     student: tuple[float, FloatArray, FloatArray]
 
-    @lazy
+    @property
     def dist(self) -> Predictive:
         """The distribution of each row."""
-        targets = self.model.targets
+        return self._mixed()[1]
+
+    def _mixed(self) -> tuple[MixtureParameters | None, Predictive]:
+        """Return the parameters of the mixture with neighbours in scaled units, None if there is none, and ``dist``.
+
+        They are made once, if they are needed; threads that do it at the same time find the same.
+        """
+        made: tuple[MixtureParameters | None, Predictive] | None = self.__dict__.get("mixed")
+        if made is not None:
+            return made
+        targets, density, outside = self.model.targets, self.model.density, self.forecast.outside
+        (df, loc, scale), mixture, inside = self.student, None, None
+        neighbours: list[Any] = []
         with stage("predict"):
-            found: StudentT | StudentTMixture
-            if self.mixture is None:
-                df, loc, scale = self.student
-                found = StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
-            else:
-                dfs, loc, scale, *neighbours = self.mixture
+            if density is not None:
+                if outside is not None:  # the share of each row's squared scale that is not due to extrapolation
+                    with np.errstate(divide="ignore", invalid="ignore"):
+                        inside = np.clip(1.0 - np.nan_to_num(outside.variance / scale**2), 0.0, 1.0)
+                mixture = density.mix(df, loc, scale, self.X, inside)
+                _, loc, scale, *neighbours = mixture
                 with np.errstate(over="ignore"):
                     loc, scale = targets.mean + targets.scale * loc, targets.scale * scale
-                found = StudentTMixture.unchecked(dfs, loc, scale, *neighbours)
-            found._check()  # numbers that overflow are refused
-            return targets.restore(found)
-
-    @lazy
-    def mixture(self) -> MixtureParameters | None:
-        """The parameters of the mixture with neighbours in scaled units; None if there is none."""
-        if self.model.density is None:
-            return None
-        (df, loc, scale), outside, inside = self.student, self.forecast.outside, None
-        if outside is not None:  # the share of each row's squared scale that is not due to extrapolation
-            with np.errstate(divide="ignore", invalid="ignore"):
-                inside = np.clip(1.0 - np.nan_to_num(outside.variance / scale**2), 0.0, 1.0)
-        return self.model.density.mix(df, loc, scale, self.X, inside)
+            if not (np.isfinite(loc).all() and np.isfinite(scale).all()):
+                check_location_scale(loc, scale)  # raises
+            family = StudentT if mixture is None else StudentTMixture
+            found = family.unchecked(np.broadcast_to(df, loc.shape), loc, scale, *neighbours)
+            made = self.__dict__["mixed"] = mixture, restore(found, targets.link)
+        return made
 
     def variances(self) -> dict[str, FloatArray]:
         """Return the parts of the variance of each row, which add up to it."""
-        targets = self.model.targets
+        targets, (mixture, dist) = self.model.targets, self._mixed()
         parts = self.model.combination.variance(self.forecast)
-        if self.mixture is not None:
-            parts["shape"] = StudentTMixture.unchecked(*self.mixture).var() - StudentT(*self.student).var()
+        if mixture is not None:
+            parts["shape"] = StudentTMixture.unchecked(*mixture).var() - StudentT(*self.student).var()
         unit: float | FloatArray = targets.squared
         if not targets.is_linear:
             with np.errstate(divide="ignore", invalid="ignore"):
-                unit = np.nan_to_num(self.dist.var() / sum(parts.values()), nan=0.0)
+                unit = np.nan_to_num(dist.var() / sum(parts.values()), nan=0.0)
         return {name: unit * part for name, part in parts.items()}
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean of each row, and the covariance of all rows of a joint prediction."""
         targets, covariance = self.model.targets, self.model.combination.covariance(self.forecast)
-        if targets.is_linear and self.mixture is None:
+        mixture, dist = self._mixed()
+        if targets.is_linear and mixture is None:
             return self.student[1], targets.squared * covariance
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.nan_to_num(self.dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
-        return self.dist.mean(), np.asarray(slope[:, None] * covariance * slope)
+            slope = np.nan_to_num(dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
+        return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
         """Return draws (n, size) of a joint prediction; each column is one of all rows together.
 
         Draws of the Student-t are carried to the mixture, row by row and quantile to quantile.
         """
-        targets = self.model.targets
+        targets, (mixture, dist) = self.model.targets, self._mixed()
         drawn = self.model.combination.draw(self.forecast, size, generator)
-        if self.mixture is not None:
+        if mixture is not None:
             levels = np.clip(StudentT(*self.student).cdf(drawn), 1e-300, 1.0 - 1e-16)
-            drawn = StudentTMixture.unchecked(*self.mixture).carry(levels)
+            drawn = StudentTMixture.unchecked(*mixture).carry(levels)
         drawn = targets.mean + targets.scale * drawn
-        return self.dist.carry(drawn) if isinstance(self.dist, Transformed) else drawn
+        return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -437,7 +445,7 @@ class ValuePrediction(CombinedPrediction):
         rest, targets = self.values.rest, self.model.targets
         if rest is None:
             return None
-        return targets.restore(rest.predictive(self.forecast, targets.scale, targets.mean))
+        return restore(rest.predictive(self.forecast, targets.scale, targets.mean), targets.link)
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
         """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of the rest."""
@@ -503,7 +511,7 @@ class FittedEnsemble:
 
     def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
         """Return the prediction of checked rows."""
-        with self.members.on_device():
+        with on_device_of(self.members.engine):
             return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, *self.members.ensemble.outputs(X))
 
     def without_rows(self) -> Self:

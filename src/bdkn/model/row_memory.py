@@ -44,14 +44,6 @@ class RowMemory:
         joined = np.concatenate([self.keys, keys])[-MOST:], np.concatenate([self.weights, weights])[-MOST:]
         return replace(self, keys=joined[0], weights=joined[1], is_complete=is_complete)
 
-    def discount(self, factor: float) -> Self:
-        """Return the memory in which all weights are multiplied by ``factor``."""
-        return replace(self, weights=factor * self.weights)
-
-    def incomplete(self) -> Self:
-        """Return the memory of a model that has absorbed rows which are not remembered."""
-        return replace(self, is_complete=False)
-
     def take(self, keys: Keys, weights: FloatArray) -> tuple[FloatArray, Self]:
         """Return the weight of each of some rows, and the memory without them.
 

@@ -128,13 +128,9 @@ def absorb(model: FittedModel, rows: Rows, forgetting: float, prior_variance: st
     absorbed = updates.absorbed.discount(forgetting).add(statistics(rows.counts))
     if prior_variance is not None:
         absorbed = absorbed.with_prior(prior_variance)
-    updates = replace(
-        updates,
-        absorbed=absorbed,
-        log_slopes=forgetting * updates.log_slopes + float(slopes @ counts),
-        memory=updates.memory.discount(forgetting).add(keys, counts),
-    )
-    return _with_updates(model, updates)
+    log_slopes = forgetting * updates.log_slopes + float(slopes @ counts)
+    memory = replace(updates.memory, weights=forgetting * updates.memory.weights).add(keys, counts)
+    return _with_updates(model, Updates(absorbed, log_slopes, memory, updates.merged))
 
 
 def forget(model: FittedModel, rows: Rows | None) -> FittedModel:
@@ -153,13 +149,8 @@ def forget(model: FittedModel, rows: Rows | None) -> FittedModel:
     updates = model.updates
     slopes, keys, counts, statistics = _read(model, updates, rows)
     counts, memory = updates.memory.take(keys, counts)
-    updates = replace(
-        updates,
-        absorbed=updates.absorbed.remove(statistics(counts)),
-        log_slopes=updates.log_slopes - float(slopes @ counts),
-        memory=memory,
-    )
-    return _with_updates(model, updates)
+    absorbed, log_slopes = updates.absorbed.remove(statistics(counts)), updates.log_slopes - float(slopes @ counts)
+    return _with_updates(model, Updates(absorbed, log_slopes, memory, updates.merged))
 
 
 def merge_statistics(model: FittedModel, found: RowStatistics) -> FittedModel:
@@ -177,14 +168,9 @@ def merge_statistics(model: FittedModel, found: RowStatistics) -> FittedModel:
         )
     if not found.n:
         return model
-    updates = replace(
-        updates,
-        absorbed=updates.absorbed.add(found.rows),
-        log_slopes=updates.log_slopes + found.log_slopes,
-        memory=updates.memory.incomplete(),
-        merged=(*updates.merged, digest),
-    )
-    return _with_updates(model, updates)
+    absorbed, log_slopes = updates.absorbed.add(found.rows), updates.log_slopes + found.log_slopes
+    memory, merged = replace(updates.memory, is_complete=False), (*updates.merged, digest)
+    return _with_updates(model, Updates(absorbed, log_slopes, memory, merged))
 
 
 def statistics_of(model: FittedModel) -> RowStatistics:

@@ -41,11 +41,6 @@ _THREAD_PRODUCTS = 1 << 26
 """Minimum number of multiplications per thread, about a millisecond of work."""
 
 
-def multiple(n: int, of: int) -> int:
-    """Return the least multiple of ``of`` that is at least n."""
-    return -(-n // of) * of
-
-
 @lru_cache(maxsize=16)
 def packing_of(spec: NetworkSpec) -> Packing:
     """Return the layout for networks of one shape."""

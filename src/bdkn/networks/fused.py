@@ -46,7 +46,6 @@ from bdkn.networks.compiled import (
     affine,
     forward,
     layer_table,
-    multiple,
     outputs_of,
     packing_of,
 )
@@ -64,9 +63,9 @@ from bdkn.networks.job import (
     TrainingTable,
     threads,
 )
-from bdkn.networks.mlp import Trained, unpacked
+from bdkn.networks.mlp import Trained, stacked
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
-from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec, multiple
 from bdkn.typing import Array, Float32Array
 
 TRAINING_FIELDS = LAYER_FIELDS + 4
@@ -421,7 +420,7 @@ class FusedEngine:
                     f"outputs; got the objective {objective.name!r} with the head {head!r}; "
                     "try engine='reference' or engine='torch'"
                 )
-        table = TrainingTable.of(rows, jobs)
+        workers, table = threads(n_jobs), TrainingTable.of(rows, jobs)
         own = [JobRows.of(job, len(table.y)) for job in jobs]
         runs = [Run.start(job, table, numbers) for job, numbers in zip(jobs, own, strict=True)]
         lock = threading.Lock()
@@ -434,7 +433,7 @@ class FusedEngine:
                 assert on_epoch is not None
                 on_epoch(EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, run.is_done()))
 
-        run_all(runs, threads(n_jobs), None if on_epoch is None else report)
+        run_all(runs, workers, None if on_epoch is None else report)
         return trained_by(runs)
 
 
@@ -543,17 +542,14 @@ def first_state(job: Job, streams: Streams, batch: int) -> State:
 
 def trained_by(runs: Sequence[Run]) -> Trained:
     """Return the network of each run after its best epoch on the validation rows or, without any, after the last."""
-    weights, best_epochs = [], []
+    losses = tuple(run.losses() for run in runs)
+    validation_losses = tuple(run.validation_losses() for run in runs)
+    layers, best_epochs = [], []
     for run in runs:
         state, has_best = run.state, np.isfinite(run.state.score[0])
-        weights.append(state.best if has_best else state.mem[: len(state.best)])
+        layers.append(packing_of(run.spec).unpack(state.best if has_best else state.mem[: len(state.best)]))
         best_epochs.append(int(state.clock[BEST_EPOCH]) if has_best else run.epoch - 1)
-    return Trained(
-        loss_curves=tuple(run.losses() for run in runs),
-        validation_curves=tuple(run.validation_losses() for run in runs),
-        best_epochs=tuple(best_epochs),
-        networks=unpacked([packing_of(run.spec) for run in runs], weights),
-    )
+    return Trained(stacked([run.spec for run in runs], layers), losses, validation_losses, tuple(best_epochs))
 
 
 class Advancing(Protocol):

@@ -15,18 +15,19 @@ import joblib
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bdkn.data.rows import Rows, RowSelection
+from bdkn.data.folds import RowSelection
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError, check_choice, check_number, require
 from bdkn.networks.mlp import Predictor, Trained
 from bdkn.networks.objective import Objective, SquaredError, get_objective
-from bdkn.networks.spec import NetworkSpec
+from bdkn.networks.spec import NetworkSpec, PiecewiseLinear
 from bdkn.typing import Array, BoolArray, Float32Array
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
 
-    from bdkn.networks.gpu.cuda import Device
+    from bdkn.networks.gpu.cuda import Cuda
 
 SCHEDULES = ("constant", "cosine")
 
@@ -160,6 +161,11 @@ class Task:
     rows: Callable[[], Rows]
 
 
+def encoded_rows(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
+    """Return rows with the inputs that networks with an encoding (None: without one) are trained on."""
+    return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
+
+
 def train_tasks(
     engine: Engine,
     tasks: Sequence[Task],
@@ -267,7 +273,7 @@ def threads(n_jobs: int | None) -> int:
     return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
 
 
-def prediction_device(engine: object) -> Device | None:
+def prediction_device(engine: object) -> Cuda | None:
     """Return the device on which models with this engine predict many rows; None: the CPU."""
     if engine == "auto":
         from bdkn.networks.gpu import cuda
@@ -275,7 +281,7 @@ def prediction_device(engine: object) -> Device | None:
         return cuda.known_cuda()  # predictions alone are not worth the initialization of a GPU
     if isinstance(engine, str):
         engine = get_engine(engine) if engine == "gpu" else None
-    device: Device | None = engine.prediction_device() if hasattr(engine, "prediction_device") else None
+    device: Cuda | None = engine.prediction_device() if hasattr(engine, "prediction_device") else None
     return device
 
 

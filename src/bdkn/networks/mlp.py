@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.blocks import row_slices
 from bdkn.errors import warn_user
-from bdkn.lazy import lazy
-from bdkn.networks.gpu import DEVICE_OF_PREDICTIONS
 from bdkn.networks.spec import (
     ACTIVATIONS,
     MEAN_VARIANCE,
@@ -20,15 +20,30 @@ from bdkn.networks.spec import (
     NUMPY,
     Layer,
     NetworkSpec,
-    Packing,
     PiecewiseLinear,
 )
 from bdkn.storage.fields import Part, integers, must, sizes, stored
 from bdkn.threads import one_blas_thread, run_on_threads
-from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
+from bdkn.typing import Array, BoolArray, IndexArray
+
+if TYPE_CHECKING:
+    from bdkn.networks.gpu.cuda import Cuda
 
 _CHUNK_ROWS = 2048
 """Rows per forward pass in double precision."""
+
+_DEVICE: ContextVar[Cuda | None] = ContextVar("bdkn device of predictions", default=None)
+"""The device of the enclosing ``predict_on``; None: the CPU."""
+
+
+@contextmanager
+def predict_on(device: Cuda | None) -> Iterator[None]:
+    """Let networks predict on a device inside the block, if there are enough rows; None: on the CPU."""
+    token = _DEVICE.set(device)
+    try:
+        yield
+    finally:
+        _DEVICE.reset(token)
 
 
 def exact_outputs(spec: NetworkSpec, layers: Sequence[Layer], X: ArrayLike) -> tuple[Array, Array]:
@@ -120,9 +135,9 @@ class Networks:
         if self.layers[0][0].dtype != np.float32 or self.spec.head != MEAN_VARIANCE:
             inputs = X if encoding is None else encoding.transform(np.asarray(X))
             return exact_outputs(self.spec, self.layers, inputs)
-        from bdkn.networks.compiled import check_rows, outputs_of
+        from bdkn.networks.compiled import check_rows, outputs_of, packing_of, prepare
 
-        bins, device = NO_BINS if encoding is None else encoding.bins, DEVICE_OF_PREDICTIONS.get()
+        bins, device = NO_BINS if encoding is None else encoding.bins, _DEVICE.get()
         if device is not None:
             from bdkn.networks.gpu.prediction import can_predict, outputs_on
 
@@ -131,15 +146,11 @@ class Networks:
                     return outputs_on(device, self.spec, self.layers, check_rows(self.spec, X, bins), bins)
                 except MemoryError as error:
                     warn_user(f"engine='gpu': predicted on the CPU instead: {error}", UserWarning)
-        return outputs_of(self.spec, self._weights, X, bins)
-
-    @lazy
-    def _weights(self) -> Float32Array:
-        """The weights as compiled code reads them."""
-        from bdkn.networks.compiled import packing_of, prepare
-
-        prepare()
-        return packing_of(self.spec).packed(self.layers)
+        packed = self.__dict__.get("packed")
+        if packed is None:  # once for each object; threads that do it at the same time find the same
+            prepare()
+            packed = self.__dict__["packed"] = packing_of(self.spec).packed(self.layers)
+        return outputs_of(self.spec, packed, X, bins)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"spec": self.spec, "layers": self.layers}  # the packed weights are computed again
@@ -273,16 +284,10 @@ def join(parts: Sequence[Predictor]) -> Predictor:
     return _mixed(merged, np.argsort(np.concatenate([numbers for same in groups.values() for _, numbers in same])))
 
 
-def unpacked(packings: Sequence[Packing], weights: Sequence[Array]) -> Predictor:
-    """Return networks from the packed weights (size,) of each."""
-    groups: dict[NetworkSpec, list[int]] = {}
-    for number, packing in enumerate(packings):
-        groups.setdefault(packing.spec, []).append(number)
-    stacks = tuple(
-        Networks(spec, packings[numbers[0]].unpack(np.stack([weights[number] for number in numbers])))
-        for spec, numbers in groups.items()
-    )
-    return _mixed(stacks, np.argsort(np.concatenate(list(groups.values()))))
+def stacked(specs: Sequence[NetworkSpec], layers: Sequence[Sequence[Layer]]) -> Predictor:
+    """Return networks with the weights W (n_out, n_in) and biases b (n_out,) of each."""
+    pairs = zip(specs, layers, strict=True)
+    return join([Networks(spec, tuple((W[None], b[None]) for W, b in own)) for spec, own in pairs])
 
 
 def _mixed(stacks: tuple[Predictor, ...], order: IndexArray) -> Predictor:

@@ -8,14 +8,25 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from bdkn.data.rows import Rows, RowSelection
+from bdkn.data.folds import RowSelection
+from bdkn.data.rows import Rows
 from bdkn.errors import warn_user
 from bdkn.memory import check_memory
-from bdkn.networks.job import Job, Task, TrainingConfig, engine_for, renumbered, train_tasks, training_progress
+from bdkn.networks.job import (
+    Job,
+    Task,
+    TrainingConfig,
+    encoded_rows,
+    engine_for,
+    renumbered,
+    train_tasks,
+    training_progress,
+)
 from bdkn.networks.mlp import Trained, with_encoding
 from bdkn.networks.objective import get_objective
 from bdkn.networks.spec import NetworkSpec, PiecewiseLinear, n_binned_columns
@@ -180,91 +191,74 @@ class NetworkSettings:
         ``members`` are the numbers of the members that the networks belong to, by which they take activation, weight
         decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
         """
-        size = self.size(len(rows))
-        encodings = self._encodings(size, rows, members)
-        numbers_of: dict[PiecewiseLinear | None, list[int]] = {}
-        for number, h in enumerate(members):
-            numbers_of.setdefault(encodings[h], []).append(number)
-        tasks = [
-            self._task(
-                size,
-                rows,
-                encoding,
-                [seeds[number] for number in numbers],
-                [members[number] for number in numbers],
-                [None if row_numbers is None else row_numbers[number] for number in numbers],
-            )
-            for encoding, numbers in numbers_of.items()
-        ]
+        groups = self.jobs(rows, seeds, members, row_numbers)
+        tasks = [Task(jobs, len(rows), partial(encoded_rows, rows, encoding)) for encoding, _, jobs in groups]
         engine, place = engine_for(self.params.engine, tasks, self.params.n_jobs)
-        order = [number for numbers in numbers_of.values() for number in numbers]
-        bar = training_progress(len(seeds), size.epochs, place=place) if self.params.verbose else nullcontext()
+        order, epochs = [number for _, numbers, _ in groups for number in numbers], tasks[0].jobs[0].config.epochs
+        bar = training_progress(len(seeds), epochs, place=place) if self.params.verbose else nullcontext()
         with bar as on_epoch, stage("train"):
             parts = train_tasks(engine, tasks, n_jobs=self.params.n_jobs, on_epoch=renumbered(on_epoch, order))
             found = [
                 part if encoding is None else replace(part, networks=with_encoding(encoding, part.networks))
-                for part, encoding in zip(parts, numbers_of, strict=True)
+                for part, (encoding, _, _) in zip(parts, groups, strict=True)
             ]
             return Trained.join(found, order) if len(found) > 1 else found[0]
 
-    def jobs_of_member(self, rows: Rows, seeds: Seeds, member: int) -> tuple[PiecewiseLinear | None, list[Job]]:
-        """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
-        size = self.size(len(rows))
-        encoding = self._encodings(size, rows, [member])[member]
-        task = self._task(size, rows, encoding, seeds, [member] * len(seeds), [None] * len(seeds))
-        return encoding, list(task.jobs)
+    def jobs(
+        self,
+        rows: Rows,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[RowSelection | None] | None = None,
+    ) -> list[tuple[PiecewiseLinear | None, list[int], list[Job]]]:
+        """Return each encoding of the inputs (None: inputs as they are), the numbers of its networks, and their jobs.
 
-    def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
-        """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
-        n_activations = len(_in_turn(self.params.activation))
-        turn = {h: size.n_bins[h // n_activations % len(size.n_bins)] for h in {*members}}
-        columns = n_binned_columns(rows.X) if any(turn.values()) else 0
+        Arguments are those of ``train``; encodings are learned from these rows.
+        """
+        params, training, size = self.params, self.training, self.size(len(rows))
+        activations, decays = _in_turn(params.activation), _in_turn(params.weight_decay)
+
+        # Bins of each member's columns, as many as rows and inputs allow
+        bins = {h: size.n_bins[h // len(activations) % len(size.n_bins)] for h in {*members}}
+        columns = n_binned_columns(rows.X) if any(bins.values()) else 0
         n_rows = len(rows) if rows.counts is None else int(rows.counts.sum())
         added = _ADDED_INPUTS if n_rows <= _MANY_ROWS else _ADDED_INPUTS_MANY_ROWS
         most = min(n_rows // _ROWS_PER_BIN, added // columns if columns else 0)
-        bins = {h: min(k, most) for h, k in turn.items()}
-        made = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
-        return {h: made.get(k) for h, k in bins.items()}
+        bins = {h: min(k, most) for h, k in bins.items()}
+        encodings = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
+        numbers_of: dict[PiecewiseLinear | None, list[int]] = {}
+        for number, h in enumerate(members):
+            numbers_of.setdefault(encodings.get(bins[h]), []).append(number)
 
-    def _task(
-        self,
-        size: Size,
-        rows: Rows,
-        encoding: PiecewiseLinear | None,
-        seeds: Seeds,
-        members: Sequence[int],
-        row_numbers: Sequence[RowSelection | None],
-    ) -> Task:
-        """Return one job per seed, for networks that see their inputs through an encoding (None: as they are)."""
-        n_inputs = rows.X.shape[1] + (0 if encoding is None else encoding.columns.size)
-        hidden = size.hidden if encoding is None else size.hidden_encoded
-        training = self.training
         configs = [
             TrainingConfig(
                 epochs=size.epochs,
                 batch_size=training.batch_size,
-                learning_rate=self.params.learning_rate,
+                learning_rate=params.learning_rate,
                 schedule=training.schedule,
                 weight_decay=decay,
-                objective=self.params.objective,
+                objective=params.objective,
                 beta=training.beta,
                 warmup_epochs=training.warmup_epochs,
                 validation_fraction=training.validation_fraction if training.early_stopping else 0.0,
                 patience=training.patience,
                 tol=training.tol,
             )
-            for decay in _in_turn(self.params.weight_decay)
+            for decay in decays
         ]
-        specs = [
-            NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=activation)
-            for activation in _in_turn(self.params.activation)
-        ]
-        jobs = [
-            # Activations change fastest, so that every weight decay is used with each of them.
-            Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
-            for seed, h, numbers in zip(seeds, members, row_numbers, strict=True)
-        ]
-        return Task(jobs, len(rows), lambda: rows if encoding is None else replace(rows, X=encoding.transform(rows.X)))
+        found = []
+        for encoding, numbers in numbers_of.items():
+            n_inputs = rows.X.shape[1] + (0 if encoding is None else encoding.columns.size)
+            hidden = size.hidden if encoding is None else size.hidden_encoded
+            specs = [NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=name) for name in activations]
+            jobs = []
+            for number in numbers:
+                # Activations change fastest, so that every weight decay is used with each of them.
+                turn, activation = divmod(members[number], len(specs))
+                own = None if row_numbers is None else row_numbers[number]
+                jobs.append(Job(specs[activation], configs[turn % len(configs)], seeds[number], own))
+            found.append((encoding, numbers, jobs))
+        return found
 
     def trains_variance(self, n_rows: int) -> bool:
         """Return whether networks are trained to predict variances: not if on squared error alone."""

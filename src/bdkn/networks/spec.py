@@ -318,6 +318,11 @@ def _edges(column: Float32Array, n_bins: int, counts: FloatArray | None) -> Floa
     return np.unique(np.concatenate([values[:1], inner, values[-1:]]))
 
 
+def multiple(n: int, of: int) -> int:
+    """Return the least multiple of ``of`` that is at least n."""
+    return -(-n // of) * of
+
+
 @dataclass(frozen=True, eq=False)
 class Packing:
     """Layout of the weights of one network in one array: for each layer the padded matrix [W, b], or its transpose."""
@@ -337,7 +342,7 @@ class Packing:
             rows, columns = shape(n_out, n_in + 1)
             places.append((end, rows, columns))
             end += rows * columns
-        return cls(spec, places, -(-end // align) * align, transposed)
+        return cls(spec, places, multiple(end, align), transposed)
 
     def packed(self, layers: Sequence[Layer]) -> Float32Array:
         """Return the weights (H, size) of networks with stacked layers, whose shapes are checked."""

@@ -39,7 +39,7 @@ from bdkn.networks.job import (
     consecutive,
     train_in_groups,
 )
-from bdkn.networks.mlp import Predictor, Trained, unpacked
+from bdkn.networks.mlp import Predictor, Trained, stacked
 from bdkn.networks.objective import Objective
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, Packing, torch_functions
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
@@ -145,6 +145,12 @@ def train_modules(
             "a module of your own has a mean and a raw variance as outputs; got jobs with another head: train them "
             "without module="
         )
+    if isinstance(make, nn.Module):
+        raise InvalidParameterError(
+            "module must be a function that makes a network, since each member needs its own; got a network itself; "
+            "try lambda n_inputs: torch.nn.Sequential(torch.nn.Linear(n_inputs, 50), torch.nn.ReLU(), "
+            "torch.nn.Linear(50, 2))"
+        )
     modules: list[nn.Module] = []
     runs: list[Trained] = []
     for number, job in enumerate(jobs):
@@ -152,28 +158,20 @@ def train_modules(
         # Dropout and the like use PyTorch's global generators, which are seeded by the job while it trains.
         with torch.random.fork_rng(devices=[table.lines.device] if table.lines.is_cuda else []):
             torch.manual_seed(int(own.streams.initial.integers(2**63)))
-            modules.append(_make(make, job.spec.n_inputs, table.lines, modules))
+            module = make(job.spec.n_inputs)
+            if not isinstance(module, nn.Module):
+                raise InvalidParameterError(
+                    f"module must be a function that returns a torch.nn.Module; it returned {module!r}"
+                )
+            if any(module is other for other in modules):
+                raise InvalidParameterError(
+                    "module must be a function that returns a new torch.nn.Module each time; it returned the same one "
+                    "twice; make the network inside the function"
+                )
+            modules.append(module.to(table.lines))
             progress = Progress([number], job.config, watch, on_epoch)
             runs.append(_train_module(modules[-1], job, own, table, progress))
     return Trained.join(runs)
-
-
-def _make(make: Factory, n_inputs: int, like: Tensor, earlier: Sequence[nn.Module]) -> nn.Module:
-    if isinstance(make, nn.Module):
-        raise InvalidParameterError(
-            "module must be a function that makes a network, since each member needs its own; got a network itself; "
-            "try lambda n_inputs: torch.nn.Sequential(torch.nn.Linear(n_inputs, 50), torch.nn.ReLU(), "
-            "torch.nn.Linear(50, 2))"
-        )
-    module = make(n_inputs)
-    if not isinstance(module, nn.Module):
-        raise InvalidParameterError(f"module must be a function that returns a torch.nn.Module; it returned {module!r}")
-    if any(module is other for other in earlier):
-        raise InvalidParameterError(
-            "module must be a function that returns a new torch.nn.Module each time; it returned the same one twice; "
-            "make the network inside the function"
-        )
-    return module.to(like)
 
 
 def _train_module(module: nn.Module, job: Job, own: JobRows, table: DeviceTable, progress: Progress) -> Trained:
@@ -310,7 +308,8 @@ class Stack:
 
     def networks(self, flat: Tensor) -> Predictor:
         """Return the networks with the weights (J, P)."""
-        return unpacked(self._packings, list(flat.numpy(force=True)))
+        pairs = zip(self._packings, flat.numpy(force=True), strict=True)
+        return stacked([packing.spec for packing in self._packings], [packing.unpack(own) for packing, own in pairs])
 
 
 @torch.no_grad()

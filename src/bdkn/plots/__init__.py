@@ -1,4 +1,4 @@
-"""Figures, in the style of scikit-learn's displays: one function computes what a figure shows, one class draws it."""
+"""Figures, in the style of scikit-learn's displays: ``from_...`` computes the numbers, ``plot`` draws them."""
 
 from __future__ import annotations
 

@@ -36,31 +36,6 @@ class CurveData:
     labels: tuple[str, str]
 
 
-def curve_data(
-    x: ArrayLike,
-    dist: Predictive,
-    levels: Sequence[float] = (0.5, 0.9),
-    truth: ArrayLike | None = None,
-    points: tuple[ArrayLike, ArrayLike] | None = None,
-    labels: tuple[str, str] = ("x", "y"),
-) -> CurveData:
-    """Compute the data of the curve figure."""
-    places = read_numbers("x", x)
-    if places.shape != (len(dist),):
-        raise InvalidParameterError(
-            f"x must hold one value for each of the {len(dist)} predicted rows; got shape {places.shape}"
-        )
-    order = np.argsort(places, kind="stable")
-    true = None if truth is None else _finite("truth", truth, places.shape)[order]
-    seen = None
-    if points is not None:
-        if not isinstance(points, tuple | list) or len(points) != 2:
-            raise InvalidParameterError(f"points must be a pair of arrays, x and y; got {shown(points)}")
-        at = read_numbers("points", points[0])
-        seen = _finite("x of points", at, at.shape), _finite("y of points", points[1], at.shape)
-    return CurveData(places[order], dist[order].mean(), central_bands(dist[order], levels), true, seen, labels)
-
-
 def _finite(name: str, given: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     values = read_numbers(name, given)
     if values.shape != shape or not np.isfinite(values).all():
@@ -149,7 +124,21 @@ class CurveDisplay(Display[CurveData]):
         display : CurveDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(curve_data(x, dist, levels, truth, points, labels)).plot(ax, name=name)
+        places = read_numbers("x", x)
+        if places.shape != (len(dist),):
+            raise InvalidParameterError(
+                f"x must hold one value for each of the {len(dist)} predicted rows; got shape {places.shape}"
+            )
+        order = np.argsort(places, kind="stable")
+        true = None if truth is None else _finite("truth", truth, places.shape)[order]
+        seen = None
+        if points is not None:
+            if not isinstance(points, tuple | list) or len(points) != 2:
+                raise InvalidParameterError(f"points must be a pair of arrays, x and y; got {shown(points)}")
+            at = read_numbers("points", points[0])
+            seen = _finite("x of points", at, at.shape), _finite("y of points", points[1], at.shape)
+        data = CurveData(places[order], dist[order].mean(), central_bands(dist[order], levels), true, seen, labels)
+        return cls(data).plot(ax, name=name)
 
     @classmethod
     def from_estimator(
@@ -178,7 +167,7 @@ class CurveDisplay(Display[CurveData]):
         grid : int, default=300
             Number of points of the grid.
         margin : float, default=0.2
-            How far the grid extends beyond the data on each side, as a fraction of their range.
+            Extension of the grid beyond the data on each side, as a fraction of their range.
         **options
             Other parameters of ``from_predictions``.
 
@@ -222,16 +211,6 @@ class WidthData:
     points: FloatArray
     level: float
     labels: tuple[str, str]
-
-
-def width_data(estimator: Any, X: Any, level: float, grid: int, margin: float) -> WidthData:
-    """Compute the data of the width figure."""
-    check_number("level", level, low=0, high=1, strict=True)
-    rows, values, dist = predict_over(estimator, X, 2, "a figure of widths needs X with two columns", grid, margin)
-    lower, upper = dist.interval(level)
-    first, second = map(str, X.columns) if hasattr(X, "columns") else ("x₁", "x₂")
-    width = (upper - lower).reshape(grid, grid)
-    return WidthData(values[:, 0], values[:, 1], width, rows, level, (first, second))
 
 
 class WidthDisplay(Display[WidthData]):
@@ -288,7 +267,7 @@ class WidthDisplay(Display[WidthData]):
         grid : int, default=120
             Number of points of the grid along each column.
         margin : float, default=0.5
-            How far the grid extends beyond the rows on each side, as a fraction of their range.
+            Extension of the grid beyond the rows on each side, as a fraction of their range.
 
         Returns
         -------
@@ -296,7 +275,12 @@ class WidthDisplay(Display[WidthData]):
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
         require("matplotlib", extra="plots")
-        data = width_data(estimator, X, level, grid, margin)
+        check_number("level", level, low=0, high=1, strict=True)
+        rows, values, dist = predict_over(estimator, X, 2, "a figure of widths needs X with two columns", grid, margin)
+        lower, upper = dist.interval(level)
+        first, second = map(str, X.columns) if hasattr(X, "columns") else ("x₁", "x₂")
+        width = (upper - lower).reshape(grid, grid)
+        data = WidthData(values[:, 0], values[:, 1], width, rows, level, (first, second))
         return cls(data).plot(ax, name=name or type(estimator).__name__, labels=labels)
 
     def _draw(self, name: str | None) -> None:

@@ -39,27 +39,6 @@ class ExplanationData:
     prediction: float | None = None
 
 
-def explanation_data(
-    explanation: Explanation, row: int | None = None, part: str = "mean", max_columns: int = 12
-) -> ExplanationData:
-    """Compute the data of the explanation figure, for the ``row``-th explained row, or overall."""
-    check_number("max_columns", max_columns, low=1, whole=True)
-    k, base, prediction = explanation.number_of(part), None, None
-    if row is None:
-        values, errors = explanation.importance()[:, k], explanation.importance_error()[:, k]
-    else:
-        check_number("row", row, low=0, high=len(explanation.rows) - 1, whole=True)
-        values, errors = explanation.values[row, :, k], explanation.standard_error[row, :, k]
-        base, prediction = float(explanation.base[k]), float(explanation.prediction[row, k])
-    order = np.argsort(-np.abs(values), kind="stable")
-    first, rest = order[:max_columns], order[max_columns:]
-    columns, shown, reach = [explanation.columns[j] for j in first], values[first], errors[first]
-    if len(rest):
-        columns.append(f"{len(rest)} other columns")
-        shown, reach = np.append(shown, values[rest].sum()), np.append(reach, np.hypot.reduce(errors[rest]))
-    return ExplanationData(columns, shown, reach, part, base, prediction)
-
-
 class ExplanationDisplay(Display[ExplanationData]):
     """Bars of what each column adds to the prediction of a row, or of how much it matters overall.
 
@@ -98,11 +77,11 @@ class ExplanationDisplay(Display[ExplanationData]):
         Parameters
         ----------
         explanation : Explanation
-            What ``explain`` returned.
+            Result of ``explain``.
         row : int, optional
             Number of the row, from 0, among those explained; by default, the figure is of all of them.
         part : str, default="mean"
-            What is explained: "mean", "variance" or a part of the variance.
+            Quantity to explain: "mean", "variance" or a part of the variance.
         ax : matplotlib Axes, optional
             Axes to draw on; a new figure by default.
         name : str, optional
@@ -115,7 +94,22 @@ class ExplanationDisplay(Display[ExplanationData]):
         display : ExplanationDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(explanation_data(explanation, row, part, max_columns)).plot(ax, name=name)
+        check_number("max_columns", max_columns, low=1, whole=True)
+        k, base, prediction = explanation.number_of(part), None, None
+        if row is None:
+            values, errors = explanation.importance()[:, k], explanation.importance_error()[:, k]
+        else:
+            check_number("row", row, low=0, high=len(explanation.rows) - 1, whole=True)
+            values, errors = explanation.values[row, :, k], explanation.standard_error[row, :, k]
+            base, prediction = float(explanation.base[k]), float(explanation.prediction[row, k])
+        order = np.argsort(-np.abs(values), kind="stable")
+        first, rest = order[:max_columns], order[max_columns:]
+        columns, shown, reach = [explanation.columns[j] for j in first], values[first], errors[first]
+        if len(rest):
+            columns.append(f"{len(rest)} other columns")
+            shown, reach = np.append(shown, values[rest].sum()), np.append(reach, np.hypot.reduce(errors[rest]))
+        data = ExplanationData(columns, shown, reach, part, base, prediction)
+        return cls(data).plot(ax, name=name)
 
     @classmethod
     def from_estimator(
@@ -193,7 +187,7 @@ class DependenceDisplay(Display["PartialDependence"]):
         Parameters
         ----------
         dependence : PartialDependence
-            What ``partial_dependence`` returned.
+            Result of ``partial_dependence``.
         ax : matplotlib Axes, optional
             Axes to draw on; a new figure by default.
         name : str, optional

@@ -45,22 +45,6 @@ class MonitorData:
     alarm_row: int | None
 
 
-def monitor_data(monitor: Monitor) -> MonitorData:
-    """Compute the data of the figure."""
-    reports = monitor.reports
-    if not reports:
-        raise InvalidParameterError("a monitor is drawn with the batches it has watched; it has watched none: add one")
-    shares = {level: np.array([report.coverage[level] for report in reports]) for level in reports[0].coverage}
-    return MonitorData(
-        rows=np.array([float(report.first + report.n) for report in reports]),
-        coverage=shares,
-        outside=np.array([report.outside for report in reports]),
-        wealth=np.array([report.log_wealth for report in reports]) / _LN10,
-        threshold=monitor.threshold / _LN10,
-        alarm_row=None if monitor.alarm_row is None else monitor.alarm_row + monitor.start,
-    )
-
-
 class MonitorDisplay(Display[MonitorData]):
     """Coverage of each batch over time and, below it, the evidence against calibration with the threshold of the alarm.
 
@@ -110,7 +94,21 @@ class MonitorDisplay(Display[MonitorData]):
         display : MonitorDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(monitor_data(monitor)).plot(ax, name=name)
+        reports = monitor.reports
+        if not reports:
+            raise InvalidParameterError(
+                "a monitor is drawn with the batches it has watched; it has watched none: add one"
+            )
+        shares = {level: np.array([report.coverage[level] for report in reports]) for level in reports[0].coverage}
+        data = MonitorData(
+            rows=np.array([float(report.first + report.n) for report in reports]),
+            coverage=shares,
+            outside=np.array([report.outside for report in reports]),
+            wealth=np.array([report.log_wealth for report in reports]) / _LN10,
+            threshold=monitor.threshold / _LN10,
+            alarm_row=None if monitor.alarm_row is None else monitor.alarm_row + monitor.start,
+        )
+        return cls(data).plot(ax, name=name)
 
     def _prepare(self, ax: Axes | None) -> Axes:
         self.coverage_ax_ = None
@@ -125,7 +123,16 @@ class MonitorDisplay(Display[MonitorData]):
     def _draw(self, name: str | None) -> None:
         data = self.data
         if self.coverage_ax_ is not None:
-            self._draw_coverage(self.coverage_ax_, name)
+            ax = self.coverage_ax_
+            for colour, (level, shares) in zip(SERIES, data.coverage.items(), strict=False):
+                ax.axhline(level, color=colour, linewidth=1, linestyle="--")
+                ax.plot(data.rows, shares, color=colour, marker="o", markersize=4, label=f"{level:.0%} interval")
+            if np.isfinite(data.outside).all():
+                ax.plot(data.rows, data.outside, color=GREY, marker="s", markersize=4, label="outside the data")
+            ax.set(ylim=(-0.03, 1.03))
+            percent_axis(ax.yaxis)
+            label_axes(ax, "", "Share of rows", name)
+            ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.04), ncols=4, frameon=False, **_SMALL)
         self.ax_.plot(np.r_[0.0, data.rows], np.r_[0.0, data.wealth], color=BLUE, label="evidence")
         self.ax_.axhline(data.threshold, color=VERMILION, linewidth=1, linestyle="--", label="alarm")
         if data.alarm_row is not None:
@@ -133,14 +140,3 @@ class MonitorDisplay(Display[MonitorData]):
         title = name if self.coverage_ax_ is None else None
         label_axes(self.ax_, "Rows watched", "log₁₀ evidence of a change", title)
         draw_legend(self.ax_, columns=2)
-
-    def _draw_coverage(self, ax: Axes, name: str | None) -> None:
-        for colour, (level, shares) in zip(SERIES, self.data.coverage.items(), strict=False):
-            ax.axhline(level, color=colour, linewidth=1, linestyle="--")
-            ax.plot(self.data.rows, shares, color=colour, marker="o", markersize=4, label=f"{level:.0%} interval")
-        if np.isfinite(self.data.outside).all():
-            ax.plot(self.data.rows, self.data.outside, color=GREY, marker="s", markersize=4, label="outside the data")
-        ax.set(ylim=(-0.03, 1.03))
-        percent_axis(ax.yaxis)
-        label_axes(ax, "", "Share of rows", name)
-        ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.04), ncols=4, frameon=False, **_SMALL)

@@ -89,19 +89,6 @@ class IntervalData:
     target: str
 
 
-def interval_data(
-    y: ArrayLike, dist: Predictive, levels: Sequence[float] = (0.5, 0.9), max_rows: int = 300, target: str = "target"
-) -> IntervalData:
-    """Compute the data of the interval figure: at most ``max_rows`` rows, evenly spaced in the order of the means."""
-    check_number("max_rows", max_rows, low=1, whole=True)
-    values, mean = observed(y, dist), dist.mean()
-    share = float(np.mean(central_bands(dist, [check_levels(levels).max()])[0].holds(values)))
-    kept = np.unique(np.linspace(0, len(values) - 1, min(max_rows, len(values))).round().astype(np.int64))
-    rows = np.argsort(mean, kind="stable")[kept]
-    bands = central_bands(dist[rows], levels)
-    return IntervalData(kept + 1, values[rows], mean[rows], bands, bands[0].holds(values[rows]), share, target)
-
-
 def as_steps(x: FloatArray, bands: Sequence[Band]) -> tuple[FloatArray, tuple[Band, ...]]:
     """Return x and bands by which each row is drawn as a horizontal line that ends half-way to its neighbours."""
     edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2, [x[-1] + 0.5]])
@@ -164,7 +151,14 @@ class IntervalDisplay(PredictionDisplay[IntervalData]):
         display : IntervalDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(interval_data(y, dist, levels, max_rows, target)).plot(ax, name=name)
+        check_number("max_rows", max_rows, low=1, whole=True)
+        values, mean = observed(y, dist), dist.mean()
+        share = float(np.mean(central_bands(dist, [check_levels(levels).max()])[0].holds(values)))
+        kept = np.unique(np.linspace(0, len(values) - 1, min(max_rows, len(values))).round().astype(np.int64))
+        rows = np.argsort(mean, kind="stable")[kept]
+        bands = central_bands(dist[rows], levels)
+        data = IntervalData(kept + 1, values[rows], mean[rows], bands, bands[0].holds(values[rows]), share, target)
+        return cls(data).plot(ax, name=name)
 
     def _draw(self, name: str | None) -> None:
         data = self.data
@@ -213,14 +207,6 @@ class CalibrationData:
     def error(self) -> float:
         """The mean absolute difference between nominal and observed coverage."""
         return float(np.mean(np.abs(self.observed - self.nominal)))
-
-
-def calibration_data(
-    y: ArrayLike, dist: Predictive, levels: ArrayLike | None = None, confidence: float = 0.95
-) -> CalibrationData:
-    """Compute the data of the calibration figure."""
-    nominal, share = calibration_curve(y, dist, levels)
-    return CalibrationData(nominal, share, *binomial_envelope(len(dist), nominal, confidence), len(dist), confidence)
 
 
 class CalibrationDisplay(PredictionDisplay[CalibrationData]):
@@ -276,38 +262,38 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
         display : CalibrationDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(calibration_data(y, dist, levels, confidence)).plot(ax, name=name)
+        nominal, share = calibration_curve(y, dist, levels)
+        data = CalibrationData(
+            nominal, share, *binomial_envelope(len(dist), nominal, confidence), len(dist), confidence
+        )
+        return cls(data).plot(ax, name=name)
 
     def _draw(self, name: str | None) -> None:
-        self._draw_background()
+        data, gid = self.data, f"chance, {self.data.rows} rows"
+        # The diagonal and the range of chance are drawn once for all models on these axes with this number of rows.
+        if all(artist.get_gid() != gid for artist in self.ax_.collections):
+            nominal = np.concatenate([[0.0], data.nominal, [1.0]])
+            lower, upper = (np.concatenate([[0.0], bound, [1.0]]) for bound in (data.lower, data.upper))
+            words = f"chance, {data.confidence:.0%} of {data.rows}-row samples"
+            self.ax_.fill_between(nominal, lower, upper, color=PALE, linewidth=0, label=words, gid=gid)
+            self.ax_.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="calibrated")
+            self.ax_.set(xlim=(0, 1), ylim=(0, 1))
+            percent_axis(self.ax_.xaxis)
+            percent_axis(self.ax_.yaxis)
+            label_axes(self.ax_, "Nominal coverage of the central interval", "Observed coverage", None)
         before = sum(line.get_gid() == "model" for line in self.ax_.lines)
         self.ax_.plot(
-            self.data.nominal,
-            self.data.observed,
+            data.nominal,
+            data.observed,
             color=SERIES[before % len(SERIES)],
             marker=MARKERS[before % len(MARKERS)],
             markersize=4,
             linewidth=1.4,
-            label=f"{name or 'model'} (mean gap {self.data.error:.1%})",
+            label=f"{name or 'model'} (mean gap {data.error:.1%})",
             gid="model",
             clip_on=False,
         )
         draw_legend(self.ax_, columns=2)
-
-    def _draw_background(self) -> None:
-        """Draw the diagonal and the range of chance, once for all models on these axes with the same number of rows."""
-        gid = f"chance, {self.data.rows} rows"
-        if any(artist.get_gid() == gid for artist in self.ax_.collections):
-            return
-        data, ends = self.data, ([0.0], [1.0])
-        nominal, lower, upper = (np.concatenate([ends[0], a, ends[1]]) for a in (data.nominal, data.lower, data.upper))
-        words = f"chance, {data.confidence:.0%} of {data.rows}-row samples"
-        self.ax_.fill_between(nominal, lower, upper, color=PALE, linewidth=0, label=words, gid=gid)
-        self.ax_.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="calibrated")
-        self.ax_.set(xlim=(0, 1), ylim=(0, 1))
-        percent_axis(self.ax_.xaxis)
-        percent_axis(self.ax_.yaxis)
-        label_axes(self.ax_, "Nominal coverage of the central interval", "Observed coverage", None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,14 +309,6 @@ class PITData:
     lower: float
     upper: float
     confidence: float
-
-
-def pit_data(y: ArrayLike, dist: Predictive, bins: int = 10, confidence: float = 0.95) -> PITData:
-    """Compute the data of the PIT histogram."""
-    check_number("bins", bins, low=1, whole=True)
-    counts, edges = np.histogram(pit(y, dist), bins=bins, range=(0.0, 1.0))
-    lower, upper = binomial_envelope(len(dist), 1 / bins, confidence)
-    return PITData(edges, counts * bins / len(dist), float(lower) * bins, float(upper) * bins, confidence)
 
 
 class PITDisplay(PredictionDisplay[PITData]):
@@ -386,7 +364,11 @@ class PITDisplay(PredictionDisplay[PITData]):
         display : PITDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(pit_data(y, dist, bins, confidence)).plot(ax, name=name)
+        check_number("bins", bins, low=1, whole=True)
+        counts, edges = np.histogram(pit(y, dist), bins=bins, range=(0.0, 1.0))
+        lower, upper = binomial_envelope(len(dist), 1 / bins, confidence)
+        data = PITData(edges, counts * bins / len(dist), float(lower) * bins, float(upper) * bins, confidence)
+        return cls(data).plot(ax, name=name)
 
     def _draw(self, name: str | None) -> None:
         data = self.data

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, require
-from bdkn.metrics.estimators import regressor_of
+from bdkn.metrics.estimators import route_of
 from bdkn.plots.display import BLUE, GREY, ORANGE, Band, Display, central_bands, draw_legend, label_axes, literal
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
@@ -33,20 +33,6 @@ class WeightsData:
     clear: NDArray[np.bool_]
     equal: float
     not_shown: int
-
-
-def weights_data(
-    weights: Predictive, names: Sequence[str], levels: Sequence[float] = (0.5, 0.9), max_members: int = 30
-) -> WeightsData:
-    """Compute the data of the weights figure: the ``max_members`` members whose mean weight is farthest from zero."""
-    if len(names) != len(weights):
-        raise InvalidParameterError(f"names must name each of the {len(weights)} weights; got {len(names)} names")
-    mean = weights.mean()
-    heaviest = np.argsort(-np.abs(mean), kind="stable")[:max_members]
-    rows = heaviest[np.argsort(-mean[heaviest], kind="stable")]
-    bands = central_bands(weights[rows], levels)
-    clear = ~bands[0].holds(np.zeros(len(rows)))
-    return WeightsData([names[row] for row in rows], mean[rows], bands, clear, 1 / len(names), len(names) - len(rows))
 
 
 class WeightsDisplay(Display[WeightsData]):
@@ -102,7 +88,17 @@ class WeightsDisplay(Display[WeightsData]):
         display : WeightsDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(weights_data(weights, names, levels, max_members)).plot(ax, name=name)
+        if len(names) != len(weights):
+            raise InvalidParameterError(f"names must name each of the {len(weights)} weights; got {len(names)} names")
+        mean = weights.mean()
+        heaviest = np.argsort(-np.abs(mean), kind="stable")[:max_members]
+        rows = heaviest[np.argsort(-mean[heaviest], kind="stable")]
+        bands = central_bands(weights[rows], levels)
+        clear = ~bands[0].holds(np.zeros(len(rows)))
+        data = WeightsData(
+            [names[row] for row in rows], mean[rows], bands, clear, 1 / len(names), len(names) - len(rows)
+        )
+        return cls(data).plot(ax, name=name)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:
@@ -124,7 +120,7 @@ class WeightsDisplay(Display[WeightsData]):
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
         require("matplotlib", extra="plots")
-        model = estimator if hasattr(estimator, "weight_posterior") else regressor_of(estimator)
+        model = estimator if hasattr(estimator, "weight_posterior") else route_of(estimator, rows=False).regressor
         weights, names = model.weight_posterior(), model.member_names_
         return cls.from_posterior(weights, names, name=name or type(model).__name__, **options)
 

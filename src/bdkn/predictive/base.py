@@ -202,3 +202,12 @@ def check_affine(scale: float, shift: float) -> tuple[float, float]:
     check_number("scale", scale, low=0.0, strict=True)
     check_number("shift", shift, low=-float(np.finfo(np.float64).max))
     return float(scale), float(shift)
+
+
+def check_location_scale(loc: FloatArray, scale: FloatArray) -> None:
+    """Raise unless every location is finite and every scale finite and not negative."""
+    if not np.isfinite(loc).all():
+        raise InvalidParameterError(f"loc must be finite; {np.sum(~np.isfinite(loc))} of {loc.size} values are not")
+    wrong = ~(np.isfinite(scale) & (scale >= 0))
+    if wrong.any():
+        raise InvalidParameterError(f"scale must be finite and >= 0; got {scale[wrong][0]} among {scale.size} values")

@@ -9,7 +9,7 @@ until they are negligible.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive
 from bdkn.predictive.joined import JoinedPredictive
-from bdkn.predictive.location_scale import StudentT
+from bdkn.predictive.location_scale import StudentT, standard_t_logpdf
 from bdkn.predictive.transformed import Transformed, row_quantiles
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -36,7 +36,7 @@ def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, F
 def _mean(dist: Predictive) -> FloatArray:
     """Return the mean, of transformed distributions by the integrals of their mean distances."""
     if isinstance(dist, JoinedPredictive):
-        return dist._of_rows(_mean)
+        return dist._gather(lambda part, _: _mean(part))
     return dist._mean_by_halves() if isinstance(dist, Transformed) else dist.mean()
 
 
@@ -165,20 +165,17 @@ class _Terms:
             return cls(n, *fields, lambda z, row: row_quantiles(dist[row], ndtr(z)), ends_by_level=True)
         weight, df, loc, scale = map(np.ravel, parts)
         row = np.repeat(np.arange(n), parts[2].shape[1])
-        if transformed is None:
-            bounds = np.broadcast_to([-np.inf, np.inf], (len(row), 2))
-            return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: z)._counting()
-        loc, weight = loc + transformed._moved[row], weight / np.ptp(transformed._limits, axis=1)[row]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bounds = np.arcsinh((transformed._ends - loc[:, None]) / scale[:, None])
-        return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: transformed._target(z))._counting()
-
-    def _counting(self) -> _Terms:
-        """Return the terms with probability between their bounds."""
-        reach = self._reach()
-        kept = (self.weight > 0.0) & (self.bounds[:, 0] < reach) & (self.bounds[:, 1] > -reach)
-        parts = {name: getattr(self, name)[kept] for name in ("row", "weight", "df", "loc", "scale", "bounds")}
-        return replace(self, **parts)
+        bounds = np.broadcast_to([-np.inf, np.inf], (len(row), 2))
+        if transformed is not None:
+            loc, weight = loc + transformed._moved[row], weight / np.ptp(transformed._limits, axis=1)[row]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                bounds = np.arcsinh((transformed._ends - loc[:, None]) / scale[:, None])
+        terms = cls(
+            n, row, weight, df, loc, scale, bounds, lambda z, _: z if transformed is None else transformed._target(z)
+        )
+        reach = terms._reach()  # terms without probability between their bounds do not count
+        kept = (weight > 0.0) & (bounds[:, 0] < reach) & (bounds[:, 1] > -reach)
+        return cls(n, row[kept], weight[kept], df[kept], loc[kept], scale[kept], bounds[kept], terms.target)
 
     def _reach(self) -> FloatArray:
         """Return the largest |s| (T,) of the first pieces."""
@@ -203,8 +200,7 @@ class _Terms:
     def at(self, term: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the targets at s (m, k) and the weighted densities by s, of one term for each row of s."""
         u = np.sinh(s)
-        standard = StudentT(self.df[term], np.zeros(len(term)), 1.0)
-        density = self.weight[term, None] * np.exp(standard._standard_logpdf(u)) * np.cosh(s)
+        density = self.weight[term, None] * np.exp(standard_t_logpdf(u, self.df[term, None])) * np.cosh(s)
         return self.target(self.loc[term, None] + self.scale[term, None] * u, self.row[term]), density
 
     def rounding(self) -> FloatArray:
@@ -317,19 +313,18 @@ class _Integral:
 
     def _measure(self, pieces: _Pieces, *, is_beyond: bool = False) -> _Measured:
         """Return the integrals over pieces, a limited number of them at a time."""
-        starts = range(0, len(pieces), _PIECES_AT_ONCE)
-        parts = [self._measured(pieces[start : start + _PIECES_AT_ONCE], is_beyond) for start in starts]
+        parts = []
+        for start in range(0, len(pieces), _PIECES_AT_ONCE):
+            some = pieces[start : start + _PIECES_AT_ONCE]
+            half = (some.high - some.low)[:, None] / 2.0
+            y, density = self.terms.at(some.term, (some.low + some.high)[:, None] / 2.0 + half * _CLOSED)
+            f = self._values(some.term, y, is_beyond) * density
+            ends, inner = f[:, [0, -1]], half * f[:, 1:-1]
+            # A jump beyond the outermost node is seen by neither rule: the polynomial misses the value at the end.
+            missed = np.abs(inner @ np.stack([_AT_END[::-1], _AT_END], axis=1) - half * ends).sum(axis=1)
+            error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
+            parts.append((inner @ KRONROD, error, np.abs(inner) @ KRONROD, ends))
         return _Measured(*map(np.concatenate, zip(*parts, strict=True)))
-
-    def _measured(self, pieces: _Pieces, is_beyond: bool) -> _Measured:
-        half = (pieces.high - pieces.low)[:, None] / 2.0
-        y, density = self.terms.at(pieces.term, (pieces.low + pieces.high)[:, None] / 2.0 + half * _CLOSED)
-        f = self._values(pieces.term, y, is_beyond) * density
-        ends, inner = f[:, [0, -1]], half * f[:, 1:-1]
-        # A jump beyond the outermost node is seen by neither rule: there the polynomial misses the value at the end.
-        missed = np.abs(inner @ np.stack([_AT_END[::-1], _AT_END], axis=1) - half * ends).sum(axis=1)
-        error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
-        return _Measured(inner @ KRONROD, error, np.abs(inner) @ KRONROD, ends)
 
     def _values(self, term: IndexArray, y: FloatArray, is_beyond: bool) -> FloatArray:
         with np.errstate(all="ignore"):  # numbers that are not finite raise an error below

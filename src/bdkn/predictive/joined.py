@@ -54,33 +54,32 @@ class JoinedPredictive(Predictive):
     @lazy
     def scale(self) -> FloatArray:
         """Scale of each row; of a mixture, that of its widest component."""
-        return self._of_rows(lambda dist: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))
+        return self._gather(lambda dist, _: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))
 
     def mean(self) -> FloatArray:
-        return self._of_rows(lambda dist: dist.mean())
+        return self._gather(lambda dist, _: dist.mean())
 
     def var(self) -> FloatArray:
-        return self._of_rows(lambda dist: dist.var())
+        return self._gather(lambda dist, _: dist.var())
 
     def std(self) -> FloatArray:
-        return self._of_rows(lambda dist: dist.std())
+        return self._gather(lambda dist, _: dist.std())
 
     def median(self) -> FloatArray:
-        return self._of_rows(lambda dist: dist.median())
+        return self._gather(lambda dist, _: dist.median())
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the interval of each row, as its own predictive gives it."""
-        ends = self._of_rows(lambda dist: np.stack(dist.interval(coverage), axis=1), (2,))
+        ends = self._gather(lambda dist, _: np.stack(dist.interval(coverage), axis=1), (2,))
         return ends[:, 0], ends[:, 1]
 
     def _affine(self, scale: float, shift: float) -> Self:
         return type(self)([dist.affine(scale, shift) for dist in self.parts], self.part, self.row)
 
-    def _of_rows(self, function: Callable[[Predictive], FloatArray], shape: tuple[int, ...] = ()) -> FloatArray:
-        """Return a function (m, *shape) of some rows, for all rows."""
-        return self._gather(lambda dist, _: function(dist), shape)
-
-    def _gather(self, function: Callable[[Predictive, IndexArray], FloatArray], shape: tuple[int, ...]) -> FloatArray:
+    def _gather(
+        self, function: Callable[[Predictive, IndexArray], FloatArray], shape: tuple[int, ...] = ()
+    ) -> FloatArray:
+        """Return a function (m, *shape) of the distributions of some rows and their numbers, for all rows."""
         found = np.empty((len(self), *shape))
         for k, dist in enumerate(self.parts):
             rows = np.flatnonzero(self.part == k)

@@ -219,29 +219,30 @@ class YeoJohnsonLink(Link):
 
     def forward(self, y: FloatArray) -> FloatArray:
         x = (y - self.centre) / self.unit
-        right, left = np.maximum(x, 0.0), np.maximum(-x, 0.0)
-        return _grown(right, self.power) - _grown(left, 2.0 - self.power)
+        right, left = np.log1p(np.maximum(x, 0.0)), np.log1p(np.maximum(-x, 0.0))
+        return _power(right, self.power) - _power(left, 2.0 - self.power)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        right, left = np.maximum(z, 0.0), np.maximum(-z, 0.0)
-        return self.centre + self.unit * (_shrunk(right, self.power) - _shrunk(left, 2.0 - self.power))
+        right, left = _log(np.maximum(z, 0.0), self.power), _log(np.maximum(-z, 0.0), 2.0 - self.power)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.centre + self.unit * (np.expm1(right) - np.expm1(left)))
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
         x = (y - self.centre) / self.unit
         return np.asarray((self.power - 1.0) * np.sign(x) * np.log1p(np.abs(x)) - np.log(self.unit))
 
 
-def _grown(x: FloatArray, power: float) -> FloatArray:
-    """Return ((1 + x)^power - 1) / power, the logarithm of 1 + x for the power zero."""
+def _power(logs: FloatArray, power: float) -> FloatArray:
+    """Return (x^power - 1) / power of numbers x with these logarithms, the logarithm for the power zero."""
     with np.errstate(over="ignore"):
-        return np.log1p(x) if power == 0.0 else np.expm1(power * np.log1p(x)) / power
+        return logs if power == 0.0 else np.asarray(np.expm1(power * logs) / power)
 
 
-def _shrunk(z: FloatArray, power: float) -> FloatArray:
-    """Return the inverse of ``_grown``."""
-    with np.errstate(over="ignore", divide="ignore"):
+def _log(z: FloatArray, power: float) -> FloatArray:
+    """Return the logarithms of which ``_power`` is z."""
+    with np.errstate(divide="ignore"):
         # With a power below zero the image ends at -1 / power, the image of an infinite target.
-        return np.expm1(z) if power == 0.0 else np.expm1(np.log1p(np.maximum(power * z, -1.0)) / power)
+        return z if power == 0.0 else np.asarray(np.log1p(np.maximum(power * z, -1.0)) / power)
 
 
 @stored
@@ -352,15 +353,12 @@ class BoxCoxLink(Link):
     lower = 0.0
 
     def forward(self, y: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore", over="ignore"):
-            logs = np.log(y)
-            return logs if self.power == 0.0 else np.asarray(np.expm1(self.power * logs) / self.power)
+        with np.errstate(divide="ignore"):
+            return _power(np.log(y), self.power)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore", over="ignore"):
-            if self.power == 0.0:
-                return np.exp(z)
-            return np.asarray(np.exp(np.log1p(np.maximum(self.power * z, -1.0)) / self.power))
+        with np.errstate(over="ignore"):
+            return np.exp(_log(z, self.power))
 
     def log_derivative(self, y: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):

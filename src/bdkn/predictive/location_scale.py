@@ -13,7 +13,7 @@ from scipy.special import betaincinv, betaln, gammaln, ndtr, ndtri, stdtr, stdtr
 
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Components, Predictive
+from bdkn.predictive.base import Components, Predictive, check_location_scale
 from bdkn.typing import FloatArray
 
 NARROW = 1e-100
@@ -124,15 +124,6 @@ class LocationScale(Predictive):
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
         return by_scale(y, self.loc, self.scale, self._standard_absolute_mean)
-
-
-def check_location_scale(loc: FloatArray, scale: FloatArray) -> None:
-    """Raise unless every location is finite and every scale finite and not negative."""
-    if not np.isfinite(loc).all():
-        raise InvalidParameterError(f"loc must be finite; {np.sum(~np.isfinite(loc))} of {loc.size} values are not")
-    wrong = ~(np.isfinite(scale) & (scale >= 0))
-    if wrong.any():
-        raise InvalidParameterError(f"scale must be finite and >= 0; got {scale[wrong][0]} among {scale.size} values")
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
@@ -277,7 +268,7 @@ class StudentT(LocationScale):
             return np.asarray(self.scale**2 * inflation + np.where(heavy & (self.scale > 0), np.inf, 0.0))
 
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
-        return _standard_t_logpdf(z, self.df[:, None])
+        return standard_t_logpdf(z, self.df[:, None])
 
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
         ν = self.df[:, None]
@@ -350,10 +341,10 @@ def _log_share(a: FloatArray) -> FloatArray:
 
 def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the log density of ``StudentT(df, loc, scale)`` at ``y``, all of one shape or numbers."""
-    return log_density(_standard_t_logpdf(standardise(y, loc, scale), df), y, loc, scale)
+    return log_density(standard_t_logpdf(standardise(y, loc, scale), df), y, loc, scale)
 
 
-def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
+def standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
     """Return the log density of the standard Student-t."""
     ν = np.minimum(df, MOST_DF)
     with np.errstate(over="ignore", divide="ignore"):
@@ -368,4 +359,4 @@ def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
 
 def _weighted_density(z: FloatArray, df: FloatArray) -> FloatArray:
     """Return f(z)(ν + z²) of the standard Student-t."""
-    return np.asarray(np.exp(_standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))
+    return np.asarray(np.exp(standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))

@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln, logsumexp, ndtr, ndtri, stdtrit
 from bdkn.arrays import read_numbers
 from bdkn.blocks import CACHED_CELLS, THREAD_ROWS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Components, Predictive
+from bdkn.predictive.base import Components, Predictive, check_location_scale
 from bdkn.predictive.location_scale import (
     FAR_DOWN,
     GAUSSIAN_DF,
@@ -21,7 +21,6 @@ from bdkn.predictive.location_scale import (
     Gaussian,
     StudentT,
     by_scale,
-    check_location_scale,
     log_density,
     normal_absolute_mean,
     normal_logpdf,
@@ -168,8 +167,16 @@ class GaussianMixture(Predictive):
         if unit > _LARGE:  # in units of the widest component, sums do not overflow
             with np.errstate(over="ignore"):
                 return np.asarray(unit * self._with(loc=self.loc / unit, scale=self.scale / unit)._crps(y / unit))
-        blocks = row_slices(len(self), rows_within(CACHED_CELLS, y.shape[1] * self.loc.shape[1] ** 2))
-        return np.concatenate([self._crps_of(rows, y[rows]) for rows in blocks])
+        # E|Y - y| - E|Y - Y'|/2, sums over components and over pairs of them
+        found = np.empty(y.shape)
+        for rows in row_slices(len(self), rows_within(CACHED_CELLS, y.shape[1] * self.loc.shape[1] ** 2)):
+            loc, scale, weights = self.loc[rows], np.maximum(self.scale[rows], _NARROW), self.weights[rows]
+            errors = _gaussian_absolute_mean(y[rows, :, None] - loc[:, None, :], scale[:, None, :])
+            widths = np.hypot(scale[:, :, None], scale[:, None, :])
+            distances = _gaussian_absolute_mean(loc[:, :, None] - loc[:, None, :], widths)
+            own = np.einsum("nij,ni,nj->n", distances, weights, weights)
+            found[rows] = np.einsum("nmi,ni->nm", errors, weights) - own[:, None] / 2
+        return found
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
         parts = [by_scale(y, *part, normal_absolute_mean) for part in zip(self.loc.T, self.scale.T, strict=True)]
@@ -177,15 +184,6 @@ class GaussianMixture(Predictive):
 
     def _components(self) -> Components:
         return self.weights, np.full_like(self.loc, np.inf), self.loc, self.scale
-
-    def _crps_of(self, rows: slice, y: FloatArray) -> FloatArray:
-        """Return E|Y - y| - E|Y - Y'|/2 of some rows, sums over components and over pairs of them."""
-        loc, scale, weights = self.loc[rows], np.maximum(self.scale[rows], _NARROW), self.weights[rows]
-        errors = _gaussian_absolute_mean(y[:, :, None] - loc[:, None, :], scale[:, None, :])
-        widths = np.hypot(scale[:, :, None], scale[:, None, :])
-        distances = _gaussian_absolute_mean(loc[:, :, None] - loc[:, None, :], widths)
-        own = np.einsum("nij,ni,nj->n", distances, weights, weights)
-        return np.asarray(np.einsum("nmi,ni->nm", errors, weights) - own[:, None] / 2)
 
 
 def _gaussian_absolute_mean(loc: FloatArray, scale: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.lazy import lazy
 from bdkn.predictive.base import Index, Predictive
-from bdkn.predictive.links import Link
+from bdkn.predictive.links import IDENTITY, Link
 from bdkn.predictive.location_scale import LocationScale, StudentT
 from bdkn.predictive.mixture import StudentTMixture, increasing_root
 from bdkn.typing import BoolArray, FloatArray
@@ -218,7 +218,7 @@ class Transformed(Predictive):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the image of the link is the whole line."""
+        """True if the image of the link is the whole line."""
         return not np.isfinite(self._ends).any()
 
     @lazy
@@ -402,6 +402,11 @@ class Transformed(Predictive):
         if self._is_whole:
             return self._target(self.base._rvs(size, generator))
         return self._or_point(self._target(self._truncated(generator.random((len(self), size)))))
+
+
+def restore(linked: Predictive, link: Link) -> Predictive:
+    """Return the distribution of y, given the distribution of g(y)."""
+    return linked if link == IDENTITY else Transformed(linked, link)
 
 
 def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:

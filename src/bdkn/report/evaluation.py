@@ -114,10 +114,12 @@ class Driver:
 
 def drivers_of(evaluation: Evaluation) -> list[Driver]:
     """Return the effect of each column, the largest first; zeros if the model cannot be explained."""
-    names = evaluation.view.names
-    if not hasattr(evaluation.model, "explain"):
+    names, model = evaluation.view.names, evaluation.model
+    if not hasattr(model, "explain"):
         return [Driver(name) for name in names]
-    found = fast_model(evaluation.model).explain(evaluation.view.table, max_rows=_MOST_ROWS)
+    if getattr(model, "density_", None) is not None:
+        model = model.without_shape()  # which predicts faster
+    found = model.explain(evaluation.view.table, max_rows=_MOST_ROWS)
     mean, variance = found.number_of("mean"), found.number_of("variance")
     # Variances with few degrees of freedom are infinite.
     value, error, base = (
@@ -132,11 +134,6 @@ def drivers_of(evaluation: Evaluation) -> list[Driver]:
         for j, column in enumerate(found.columns)
     ]
     return sorted(drivers, key=lambda driver: -driver.mean)
-
-
-def fast_model(model: Any) -> Any:
-    """Return the model without densities of neighbours, which predicts faster."""
-    return model if getattr(model, "density_", None) is None else model.without_shape()
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,6 +109,15 @@ def least_sure(evaluation: Evaluation, columns: Sequence[Any]) -> tuple[tuple[st
     return head, rows
 
 
+_LINKS: dict[type, str] = {
+    IdentityLink: "predicted as it is",
+    LogLink: "predicted by its logarithm",
+    MirroredLink: "predicted by the logarithm of its distance to the upper bound",
+    LogitLink: "predicted by its logit",
+    YeoJohnsonLink: "predicted by a power of it",
+}
+
+
 def how_made(evaluation: Evaluation, n_given: int) -> list[tuple[str, str]]:
     """Return the model, its parameters, rows, seed and versions."""
     model, n = evaluation.model, len(evaluation.y)
@@ -120,37 +129,23 @@ def how_made(evaluation: Evaluation, n_given: int) -> list[tuple[str, str]]:
     ]
     found = [("Model", type(model).__name__), ("Parameters", ", ".join(changed) or "all as by default")]
     if hasattr(model, "combination_"):
+        link = model.link_
+        words = _LINKS.get(type(link.link if isinstance(link, ContinuedLink) else link), "transformed")
+        ends = [
+            f"{side} {number(end)}" for side, end in zip(("from", "to"), link.support, strict=True) if np.isfinite(end)
+        ]
+        bounds = f", bounds {' '.join(ends)}" if ends and link != IDENTITY else ""
         found += [
             ("Learned from", count(round(model.combination_.n), "row")),
             ("Members in use", str(len(model.member_names_))),
             ("Degrees of freedom", number(model.dof_)),
-            ("Target", describe_link(model.link_)),
+            ("Target", f"{words}{bounds}"),
             ("Shape", "mixed with densities of neighbours" if model.density_ is not None else "Student-t"),
         ]
         if model.provenance_ is not None:
             found.append(("Seed", str(model.provenance_.entropy)))
     found.append(("Rows of this page", count(n, "row") if n == n_given else f"{n} drawn from {count(n_given, 'row')}"))
     return [*found, *versions().items()]
-
-
-_LINKS: dict[type, str] = {
-    IdentityLink: "predicted as it is",
-    LogLink: "predicted by its logarithm",
-    MirroredLink: "predicted by the logarithm of its distance to the upper bound",
-    LogitLink: "predicted by its logit",
-    YeoJohnsonLink: "predicted by a power of it",
-}
-
-
-def describe_link(link: Any) -> str:
-    """Return in words how the target was transformed."""
-    if link == IDENTITY:
-        return _LINKS[IdentityLink]
-    words = _LINKS.get(type(link.link if isinstance(link, ContinuedLink) else link), "transformed")
-    bounds = [
-        f"{name} {number(end)}" for name, end in zip(("from", "to"), link.support, strict=True) if np.isfinite(end)
-    ]
-    return f"{words}, bounds {' '.join(bounds)}" if bounds else words
 
 
 @dataclass(frozen=True)

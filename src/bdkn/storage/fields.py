@@ -345,17 +345,15 @@ def stored(*, may_be_empty: tuple[str, ...] = ()) -> Callable[[_Class], _Class]:
 
 def stored(cls: type | None = None, /, *, may_be_empty: tuple[str, ...] = ()) -> Any:
     """Register a class whose objects can be stored in a file, with the symbols of sizes that may be 0."""
-    if cls is None:
-        return lambda cls: _register(cls, may_be_empty)
-    return _register(cls, may_be_empty)
 
+    def register(cls: type) -> type:
+        other = STORED.get(cls.__name__, cls)
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"a class named {cls.__name__} is stored already, that of {other.__module__}")
+        STORED[cls.__name__], _MAY_BE_EMPTY[cls] = cls, may_be_empty
+        return cls
 
-def _register(cls: type, may_be_empty: tuple[str, ...]) -> type:
-    other = STORED.get(cls.__name__, cls)
-    if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise TypeError(f"a class named {cls.__name__} is stored already, that of {other.__module__}")
-    STORED[cls.__name__], _MAY_BE_EMPTY[cls] = cls, may_be_empty
-    return cls
+    return register if cls is None else register(cls)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,17 +28,21 @@ STREAM = "-"
 _ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
-class Expanded(io.RawIOBase):
+class _Bytes(io.RawIOBase):
+    """Base class of streams of bytes that can be read."""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+
+class Expanded(_Bytes):
     """The expanded content of a gzip file; reading raises if it is implausibly large for the size of the file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file: Any = gzip.open(path, "rb")  # noqa: SIM115
         self._path, self._count = os.fspath(path), 0
         self._most = max(LEAST_BYTES, MOST_FACTOR * os.stat(path).st_size)
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Read up to ``len(buffer)`` bytes into ``buffer``; return their number, which is 0 at the end."""
@@ -63,15 +67,11 @@ def open_binary(path: str | os.PathLike[str], *, packed: bool, buffer_bytes: int
     return file  # type: ignore[no-any-return]
 
 
-class Replayed(io.RawIOBase):
+class Replayed(_Bytes):
     """The bytes ``head`` followed by those of ``rest``, a stream that cannot be read again."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head, self._rest = io.BytesIO(head), rest
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Read up to ``len(buffer)`` bytes into ``buffer``; return their number, 0 at the end."""

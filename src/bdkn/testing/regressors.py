@@ -164,17 +164,6 @@ def check_rows(case: Case) -> None:
     require_close(scaled.std(), std, "standard deviations are in the units of the target", rtol=1e-2)
 
 
-def check_bad_arguments(case: Case) -> None:
-    """Check that wrong arguments are refused by an error that names them."""
-    model, new = case.fitted, case.new
-    require_error(InvalidParameterError, "at most one of return_std and return_cov", model.predict, new, True, True)
-    require_error(InvalidParameterError, "coverage must be a number", model.predict_interval, new, 95)
-    require_error(InvalidParameterError, "each level in quantiles must be", model.predict_quantiles, new, [0.1, 1.5])
-    require_error(InvalidParameterError, "n_samples must be an integer", model.sample_y, new, 0)
-    message = f"one value for each of the {N_NEW} predicted rows"
-    require_error(InvalidParameterError, message, model.log_score, new, case.y[: N_NEW - 1])
-
-
 def check_parameters(case: Case) -> None:
     """Check the constructor, ``get_params``, ``set_params``, ``clone``, and that nothing is predicted before a fit."""
     model = case.unfitted()
@@ -193,7 +182,7 @@ def check_parameters(case: Case) -> None:
 
 
 def check_fit(case: Case) -> None:
-    """Check what a fit returns and changes, and that parameters and rows determine it, not an earlier fit."""
+    """Check that parameters and rows determine a fit, and that a fit that fails changes nothing."""
     model = case.unfitted()
     before = model.get_params(deep=False)
     require(model.fit(case.X, case.y) is model, "fit returns self")
@@ -206,10 +195,6 @@ def check_fit(case: Case) -> None:
     again = copy.deepcopy(case.fitted).fit(case.X[:half, :2], case.y[:half])
     first = case.unfitted().fit(case.X[:half, :2], case.y[:half])
     require_same_predictions(again, first, case.new[:, :2], "a second fit does not depend on the first")
-
-
-def check_failed_fit(case: Case) -> None:
-    """Check that a fit that fails, while the table is checked or later, changes nothing."""
     model, new = copy.deepcopy(case.fitted), case.unfitted()
     missing = np.where(np.arange(len(case.y)) == 3, np.nan, case.y)
     require_error(ValueError, "NaN", model.fit, case.X[:, :1], missing)
@@ -265,8 +250,15 @@ def check_frames(case: Case) -> None:
         require_error(ValueError, missing, model.predict, new[names[1:]])
 
 
-def check_bad_tables(case: Case) -> None:
-    """Check that tables and targets that cannot be used are refused by an error that names what is wrong."""
+def check_refusals(case: Case) -> None:
+    """Check that arguments, tables and targets that cannot be used are refused by an error that names what is wrong."""
+    model, new = case.fitted, case.new
+    require_error(InvalidParameterError, "at most one of return_std and return_cov", model.predict, new, True, True)
+    require_error(InvalidParameterError, "coverage must be a number", model.predict_interval, new, 95)
+    require_error(InvalidParameterError, "each level in quantiles must be", model.predict_quantiles, new, [0.1, 1.5])
+    require_error(InvalidParameterError, "n_samples must be an integer", model.sample_y, new, 0)
+    message = f"one value for each of the {N_NEW} predicted rows"
+    require_error(InvalidParameterError, message, model.log_score, new, case.y[: N_NEW - 1])
     X, y, allowed = case.X, case.y, get_tags(case.model).input_tags
     refused: list[tuple[str, Any, Any]] = [
         ("one target per row", X, np.column_stack([y, y])),
@@ -316,14 +308,12 @@ def _with(X: FloatArray, value: float) -> FloatArray:
 _CHECKS = (
     check_parameters,
     check_fit,
-    check_failed_fit,
     check_copies,
     check_predictions,
     check_joint,
     check_rows,
-    check_bad_arguments,
     check_frames,
-    check_bad_tables,
+    check_refusals,
     check_sample_weight,
 )
 

@@ -14,13 +14,20 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bdkn.plots.curve import curve_data
-from bdkn.plots.predictions import calibration_data, interval_data, pit_data
+from bdkn.plots import CalibrationDisplay, CurveDisplay, IntervalDisplay, PITDisplay
 from sent.judge import Judge
 from sent.predictives import FAMILIES, distribution, kinds, numbers, scalars, seeds
 from sent.regressors import fitted, ordinary
 from sent.tables import TABLES, table
 from sent.vectors import vector
+
+
+def undrawn(display: type) -> Any:
+    """Return a display that computes its numbers and draws nothing."""
+    return type(display.__name__, (display,), {"plot": lambda self, ax=None, **options: self})
+
+
+INTERVAL, CALIBRATION, PIT, CURVE = map(undrawn, (IntervalDisplay, CalibrationDisplay, PITDisplay, CurveDisplay))
 
 
 def try_figure(judge: Judge, data: Any) -> None:
@@ -30,23 +37,25 @@ def try_figure(judge: Judge, data: Any) -> None:
     y, value = vector(data.draw(kinds), v), data.draw(scalars)
     must = "refuse" if y.means is None else "either" if y.may_refuse else "answer"
     of_targets: dict[str, Callable[[Any], Any]] = {
-        "interval_data": lambda y: interval_data(y, dist).y,
-        "pit_data": lambda y: pit_data(y, dist).density,
-        "calibration_data": lambda y: calibration_data(y, dist).observed,
+        "IntervalDisplay": lambda y: INTERVAL.from_predictions(y, dist).data.y,
+        "PITDisplay": lambda y: PIT.from_predictions(y, dist).data.density,
+        "CalibrationDisplay": lambda y: CALIBRATION.from_predictions(y, dist).data.observed,
     }
     for name, ask in of_targets.items():
         if y.kind != "generator":
             judge.call("figures", name, partial(ask, y.value), given=f"{name} y={y.kind}", check=_no_nan, must=must)
     of_values: dict[str, Callable[[Any], Any]] = {
-        "levels of interval_data": lambda given: interval_data(v, dist, given).y,
-        "max_rows of interval_data": lambda given: interval_data(v, dist, max_rows=given).y,
-        "bins of pit_data": lambda given: pit_data(v, dist, given).density,
-        "confidence of pit_data": lambda given: pit_data(v, dist, 3, given).lower,
-        "levels of calibration_data": lambda given: calibration_data(v, dist, given).observed,
-        "confidence of calibration_data": lambda given: calibration_data(v, dist, None, given).lower,
-        "points of curve_data": lambda given: curve_data(v, dist, points=given).mean,
-        "truth of curve_data": lambda given: curve_data(v, dist, truth=given).mean,
-        "x of curve_data": lambda given: curve_data(given, dist).mean,
+        "levels of IntervalDisplay": lambda given: INTERVAL.from_predictions(v, dist, levels=given).data.y,
+        "max_rows of IntervalDisplay": lambda given: INTERVAL.from_predictions(v, dist, max_rows=given).data.y,
+        "bins of PITDisplay": lambda given: PIT.from_predictions(v, dist, bins=given).data.density,
+        "confidence of PITDisplay": lambda given: PIT.from_predictions(v, dist, bins=3, confidence=given).data.lower,
+        "levels of CalibrationDisplay": lambda given: CALIBRATION.from_predictions(v, dist, levels=given).data.observed,
+        "confidence of CalibrationDisplay": lambda given: (
+            CALIBRATION.from_predictions(v, dist, confidence=given).data.lower
+        ),
+        "points of CurveDisplay": lambda given: CURVE.from_predictions(v, dist, points=given).data.mean,
+        "truth of CurveDisplay": lambda given: CURVE.from_predictions(v, dist, truth=given).data.mean,
+        "x of CurveDisplay": lambda given: CURVE.from_predictions(given, dist).data.mean,
     }
     for name, ask in of_values.items():
         judge.call("figures", name, partial(ask, value), given=f"{name}={value!r:.150}", check=_no_nan)

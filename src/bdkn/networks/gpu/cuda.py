@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -42,66 +42,6 @@ PREDICT = Program("predict", ("PREDICT",))
 
 class NoDeviceError(Exception):
     """There is no device that can be used; the message states the reason."""
-
-
-class Buffer(Protocol):
-    """Memory on a device, freed when the object is deleted."""
-
-    @property
-    def address(self) -> int:
-        """Address of the first byte."""
-
-
-class Device(Protocol):
-    """A device: its memory and its programs."""
-
-    @property
-    def name(self) -> str:
-        """Name of the device in messages."""
-
-    @property
-    def torch_name(self) -> str | None:
-        """Name of the device in PyTorch; None if PyTorch cannot use it."""
-
-    @property
-    def threads(self) -> int:
-        """Maximum number of threads of a block."""
-
-    @property
-    def shared_bytes(self) -> int:
-        """Maximum shared memory of a block, in bytes."""
-
-    @property
-    def multiprocessors(self) -> int:
-        """Number of multiprocessors; each runs at least one block at a time."""
-
-    def allocate(self, n_bytes: int) -> Buffer:
-        """Return memory; raise ``MemoryError`` if there is none left."""
-
-    def host_memory(self, n_bytes: int) -> NDArray[np.uint8]:
-        """Return memory of this machine from which ``fill`` copies fast."""
-
-    def fill(self, buffer: Any, values: NDArray[Any], start: int = 0) -> None:
-        """Copy an array to a buffer from byte ``start`` on; programs that do not use the buffer keep running."""
-
-    def download(self, buffer: Any, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return a copy of the array at the beginning of a buffer."""
-
-    def queue(self) -> Any:
-        """Return a queue; launches in one queue run in order, launches in different queues run in parallel."""
-
-    def launch(self, queue: Any, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
-        """Start a program with this number of blocks; it may still run after the call."""
-
-    def wait(self, queue: Any) -> None:
-        """Wait until all launches in a queue have ended."""
-
-
-def upload(device: Device, values: NDArray[Any]) -> Buffer:
-    """Return a copy of an array on a device."""
-    buffer = device.allocate(values.nbytes)
-    device.fill(buffer, values)
-    return buffer
 
 
 _DIGEST_BYTES = 32
@@ -218,9 +158,15 @@ class PinnedMemory(CudaBuffer):
 
 
 class Cuda:
-    """A GPU with its programs."""
+    """A GPU: its memory and its programs.
+
+    A block has at most ``threads`` threads and ``shared_bytes`` of shared memory; each of the ``multiprocessors`` runs
+    at least one block at a time. ``name`` is for messages; ``torch_name`` is the device in PyTorch, None if that cannot
+    use it. Launches in one queue run in order, launches in different queues run in parallel.
+    """
 
     threads = THREADS
+    torch_name: str | None
 
     def __init__(self, number: int = 0) -> None:
         self._driver, self.torch_name = _driver(), f"cuda:{number}"
@@ -319,7 +265,7 @@ class Cuda:
         return values
 
     def queue(self) -> Any:
-        """Return a queue; launches in one queue run in order, launches in different queues run in parallel."""
+        """Return a new queue of launches."""
         self._make_current()
         (stream,) = self._call(self._driver.cuStreamCreate(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
         return stream
@@ -361,6 +307,13 @@ class Cuda:
         if "OUT_OF_MEMORY" in name:
             raise MemoryError(f"the GPU has too little memory ({name})")
         raise RuntimeError(name)
+
+
+def upload(device: Cuda, values: NDArray[Any]) -> CudaBuffer:
+    """Return a copy of an array on a device."""
+    buffer = device.allocate(values.nbytes)
+    device.fill(buffer, values)
+    return buffer
 
 
 def _driver() -> Any:

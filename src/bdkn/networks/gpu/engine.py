@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from bdkn.data.rows import Rows
 from bdkn.errors import check_choice, warn_user
 from bdkn.networks.gpu import cuda
-from bdkn.networks.gpu.cuda import Device, NoDeviceError
+from bdkn.networks.gpu.cuda import Cuda, NoDeviceError
 from bdkn.networks.gpu.launch import PRECISIONS, DeviceTable, Entry, Launch, layout_for
 from bdkn.networks.job import Hook, Job, Task, TrainingTable, renumbered, train_tasks
 from bdkn.networks.mlp import Trained
@@ -35,7 +35,7 @@ class GPUEngine:
         from those of other engines.
     """
 
-    def __init__(self, device: int | Device = 0, precision: str = "float32") -> None:
+    def __init__(self, device: int | Cuda = 0, precision: str = "float32") -> None:
         check_choice("precision", precision, PRECISIONS)
         self._given, self._precision = device, precision
 
@@ -71,14 +71,14 @@ class GPUEngine:
             reason = f"{error}, even for one network at a time"
         return _train_on_cpu(tasks, n_jobs, watch, on_epoch, reason)
 
-    def prediction_device(self) -> Device | None:
+    def prediction_device(self) -> Cuda | None:
         """Return the device, None if there is none: then the CPU predicts."""
         try:
             return self._device()
         except NoDeviceError:
             return None
 
-    def _device(self) -> Device:
+    def _device(self) -> Cuda:
         return cuda.find_cuda(self._given) if isinstance(self._given, int) else self._given
 
 
@@ -97,7 +97,7 @@ def _train_on_cpu(
 class _Training:
     """A call of the engine: the training of tasks on a device, in parts if its memory does not suffice."""
 
-    device: Device
+    device: Cuda
     precision: str
     n_jobs: int | None
     watch: Float32Array | None

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from bdkn.blocks import READ_ROWS, row_slices
 from bdkn.kernels.code_cache import compiled
 from bdkn.kernels.dense import shuffle
-from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
+from bdkn.networks.gpu.cuda import Cuda, CudaBuffer, Program, upload
 from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
 from bdkn.networks.job import EpochReport, Hook, Job, JobRows, RowNumbers, TrainingTable, adam_factors
-from bdkn.networks.mlp import Predictor, Trained, unpacked
+from bdkn.networks.mlp import Predictor, Trained, stacked
 from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, Packing
 from bdkn.threads import run_on_threads
@@ -92,7 +92,7 @@ def batch_of(job: Job, n_rows: int) -> int:
     return min(job.config.batch_size, n_rows if job.rows is None else len(job.rows))
 
 
-def layout_for(job: Job, n_rows: int, device: Device) -> SharedLayout | str:
+def layout_for(job: Job, n_rows: int, device: Cuda) -> SharedLayout | str:
     """Return the fastest layout of the network of a job on a multiprocessor, or the reason why there is none."""
     spec, batch = job.spec, batch_of(job, n_rows)
     if type(job.config.main_objective) not in OBJECTIVES:
@@ -120,7 +120,7 @@ def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
     return Program("train", tuple(macros), threads)
 
 
-def threads_for(layout: SharedLayout, n_networks: int, device: Device) -> int:
+def threads_for(layout: SharedLayout, n_networks: int, device: Cuda) -> int:
     """Return the threads of a block: half of them if there are many networks and two fit on a multiprocessor."""
     together = 2 * (layout.shared_bytes + _BLOCK_BYTES) <= device.shared_bytes
     return device.threads // 2 if n_networks > device.multiprocessors and together else device.threads
@@ -150,7 +150,7 @@ def _orders(
 class Orders:
     """The order of the rows of every job in the next epochs, shuffled on the CPU while the device trains."""
 
-    def __init__(self, rows: Sequence[JobRows], device: Device) -> None:
+    def __init__(self, rows: Sequence[JobRows], device: Cuda) -> None:
         self._device = device
         self.starts = np.cumsum([0, *(len(own.training) for own in rows)])
         self._numbers = np.concatenate([own.training for own in rows])
@@ -215,13 +215,13 @@ _MIN_REPORTS = 50
 class DeviceTable:
     """The rows of jobs on a device."""
 
-    X: Buffer
-    y: Buffer
-    weight: Buffer | None
+    X: CudaBuffer
+    y: CudaBuffer
+    weight: CudaBuffer | None
     n_rows: int
 
     @classmethod
-    def of(cls, table: TrainingTable, device: Device) -> DeviceTable:
+    def of(cls, table: TrainingTable, device: Cuda) -> DeviceTable:
         """Copy rows to a device."""
         weight = None if table.weight is None else upload(device, table.weight)
         n, inputs = table.X.shape
@@ -255,7 +255,7 @@ class Launch:
     """Jobs that are trained side by side; all memory is allocated at the beginning."""
 
     def __init__(
-        self, entries: Sequence[Entry], device: Device, precision: str, *, reported: bool, watched: bool
+        self, entries: Sequence[Entry], device: Cuda, precision: str, *, reported: bool, watched: bool
     ) -> None:
         self.device = device
 
@@ -366,7 +366,7 @@ class Launch:
         trained = self._trained()
         return trained if (order == np.arange(len(order))).all() else trained[order]
 
-    def _launch(self, order: Buffer, first: int, until: int, length: int) -> None:
+    def _launch(self, order: CudaBuffer, first: int, until: int, length: int) -> None:
         self._lines["order"] = length * self._orders.starts[:-1]
         jobs = upload(self.device, self._lines.view(np.uint8))
         self._kept = order, jobs  # must not be freed until the programs have ended
@@ -392,7 +392,9 @@ class Launch:
         return self._get("state", np.int32, len(self.entries), 3)
 
     def _networks(self, flat: Float32Array) -> Predictor:
-        return unpacked(self.packings, [flat[start:stop] for start, stop in itertools.pairwise(self.starts)])
+        pairs = zip(self.packings, itertools.pairwise(self.starts), strict=True)
+        layers = [packing.unpack(flat[start:stop]) for packing, (start, stop) in pairs]
+        return stacked([job.spec for job in self.jobs], layers)
 
     def _report(self, first: int, until: int, watch: Float32Array | None, on_epoch: Hook) -> None:
         n, state = len(self.entries), self._states()

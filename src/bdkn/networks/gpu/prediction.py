@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bdkn.networks.gpu.cuda import PREDICT, Device, upload
+from bdkn.networks.gpu.cuda import PREDICT, Cuda, upload
 from bdkn.networks.spec import ACTIVATIONS, Bins, Layer, NetworkSpec, Packing
 from bdkn.typing import Float32Array, FloatArray
 
@@ -43,7 +43,7 @@ def gpu_packing_of(spec: NetworkSpec) -> Packing:
     return Packing.of(spec, lambda n_out, columns: (padded(columns), padded(n_out)), transposed=True)
 
 
-def can_predict(device: Device, spec: NetworkSpec, n_networks: int, n_rows: int) -> bool:
+def can_predict(device: Cuda, spec: NetworkSpec, n_networks: int, n_rows: int) -> bool:
     """Return whether the device can predict with these networks and has enough rows to be faster than the CPU."""
     if 1.0 * n_networks * n_rows * spec.n_parameters < _MIN_PRODUCTS or len(spec.hidden) >= MAX_LAYERS:
         return False
@@ -51,7 +51,7 @@ def can_predict(device: Device, spec: NetworkSpec, n_networks: int, n_rows: int)
 
 
 def outputs_on(
-    device: Device, spec: NetworkSpec, layers: Sequence[Layer], rows: Float32Array, bins: Bins
+    device: Cuda, spec: NetworkSpec, layers: Sequence[Layer], rows: Float32Array, bins: Bins
 ) -> tuple[FloatArray, FloatArray]:
     """Return the means and variances of rows, each (H, n), which equal those of the CPU up to rounding.
 
@@ -84,7 +84,7 @@ def outputs_on(
     return means, variances
 
 
-def _batch_size(packing: Packing, device: Device) -> int | None:
+def _batch_size(packing: Packing, device: Cuda) -> int | None:
     """Return the rows that one block of threads predicts at a time; None if shared memory does not suffice for any."""
     sizes = (n for n in _BATCH_SIZES if _shared_bytes(packing, n) <= device.shared_bytes)
     return next(sizes, None)
