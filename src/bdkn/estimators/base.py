@@ -92,7 +92,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return the fitted model; raise NotFittedError, which is an AttributeError, before a fit."""
         if "model_" not in vars(self):
             check_is_fitted(self)  # raises; it takes longer than the prediction of a row
-        return self.model_
+        engine = getattr(self, "engine", "fused")
+        return self.model_ if engine == "fused" else on_engine(self.model_, engine)
 
     def _frozen(self) -> Self:
         """Return a copy of this object, which no later fit of this one changes."""
@@ -601,7 +602,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
 def on_engine(model: Any, engine: str | Engine) -> Any:
     """Return the fitted model, whose networks predict where the engine that is set now trains."""
-    if engine == "fused" or not isinstance(model.members, NetworkMembers):
+    if engine == "fused" or not isinstance(getattr(model, "members", None), NetworkMembers):
         return model
     return replace(model, members=replace(model.members, engine=engine))
 

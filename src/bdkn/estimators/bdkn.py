@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -288,9 +288,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                     model = model.with_all_rows(found.all_rows(model), options.prior_variance)
         return model
 
-    def _fitted(self) -> FittedModel:
-        model: FittedModel = on_engine(super()._fitted(), self.engine)
-        return model
+    if TYPE_CHECKING:
+
+        def _fitted(self) -> FittedModel: ...
 
     @property
     def has_networks(self) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bdkn.data.folds import Seed
 from bdkn.data.rows import as_frame
 from bdkn.errors import check_choice, check_parameters
-from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
+from bdkn.estimators.base import ProbabilisticRegressor, Table, with_inherited_docs
 from bdkn.estimators.paper import train_on_all_rows
 from bdkn.estimators.parameters import NETWORKS
 from bdkn.model.fitted import FittedEnsemble
@@ -106,7 +106,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
 
     def _fitted(self) -> FittedEnsemble:
         """Return the fitted model with the distribution that is to be predicted now."""
-        model: FittedEnsemble = on_engine(super()._fitted(), self.engine)
+        model: FittedEnsemble = super()._fitted()
         check_parameters(self, {"predictive": _PREDICTIVE})  # it may have been set since the fit
         is_mixture = self.predictive == "mixture"
         return model if model.is_mixture == is_mixture else replace(model, is_mixture=is_mixture)

@@ -182,7 +182,7 @@ def cross_fit_estimators(
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
     if len(data.used) < len(given.y):
-        routed = take_parameters(routed, data.used, len(given.y))
+        routed = {name: _taken(values, data.used, len(given.y)) for name, values in routed.items()}
 
     # Link and scale of the targets
     if former is None:
@@ -256,14 +256,13 @@ def route_parameters(
     return {name: {"sample_weight": counts} for name, _ in fitted}
 
 
-def take_parameters(given: Parameters, numbers: IndexArray, n: int) -> Parameters:
-    """Return the parameters of ``fit`` for some of n rows, where they hold one value per row."""
-
-    def part(value: Any) -> Any:
-        per_row = hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n
-        return take_rows(value, numbers) if per_row else value
-
-    return {name: {key: part(value) for key, value in values.items()} for name, values in given.items()}
+def _taken(values: Mapping[str, Any], numbers: IndexArray, n: int) -> dict[str, Any]:
+    """Return the parameters of a ``fit`` for some of n rows, where they hold one value per row."""
+    taken = dict(values)
+    for name, value in values.items():
+        if hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n:
+            taken[name] = take_rows(value, numbers)
+    return taken
 
 
 def _folds(params: Any, data: TrainingData, routed: Parameters, entropy: Any) -> Folds | OwnFolds:
@@ -376,15 +375,14 @@ class FoldFitter:
 
     def _fit_model(self, model: Any, name: str, numbers: IndexArray, at_once: int) -> None:
         """Fit a model to some of the rows; one that would use several cores uses one if others are fitted, too."""
-        given = {name: self.parameters.get(name, {})}
-        rows, parameters = self.rows[numbers], take_parameters(given, numbers, len(self.rows))
+        rows, parameters = self.rows[numbers], _taken(self.parameters.get(name, {}), numbers, len(self.rows))
         settings = model.get_params() if at_once > 1 else {}
         n_jobs = {key: value for key, value in settings.items() if key.split("__")[-1] == "n_jobs"}
         greedy = {key: value for key, value in n_jobs.items() if value is not None and value < 0}
         try:
             model.set_params(**dict.fromkeys(greedy, 1))
             with bounded_threads(len(numbers), at_once), np.errstate(over="ignore", invalid="ignore"):
-                model.fit(rows.X, rows.y, **parameters[name])  # finite_members warns about members that overflow
+                model.fit(rows.X, rows.y, **parameters)  # finite_members warns about members that overflow
         except Exception as error:
             odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
             if odd is not None:

@@ -193,7 +193,10 @@ class NeighbourDensity:
             some = out[0][rows], out[1][rows], out[2][rows], out[3][rows]
             weigh((*parts,), slots, self.knots, self.shares, inside[rows], calibration, some)
 
-        run_on_threads(compute, row_slices(n, THREAD_ROWS))
+        if n <= THREAD_ROWS:
+            compute(slice(n))
+        else:
+            run_on_threads(compute, row_slices(n, THREAD_ROWS))
         kept, position, width, mass = out  # masses in single precision have a sum of one but for rounding
         kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
         return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), kept, position, width, mass

@@ -359,63 +359,72 @@ class CombinedPrediction(Prediction):
     forecast: Forecast
     student: tuple[float, FloatArray, FloatArray]
 
-    @lazy
+    @property
     def dist(self) -> Predictive:
         """The distribution of each row."""
-        targets = self.model.targets
+        return self._mixed()[1]
+
+    def _mixed(self) -> tuple[MixtureParameters | None, Predictive]:
+        """Return the parameters of the mixture with neighbours in scaled units, None if there is none, and ``dist``.
+
+        They are made once, if they are needed; threads that do it at the same time find the same.
+        """
+        made: tuple[MixtureParameters | None, Predictive] | None = self.__dict__.get("mixed")
+        if made is not None:
+            return made
+        targets, density, outside = self.model.targets, self.model.density, self.forecast.outside
+        (df, loc, scale), mixture, inside = self.student, None, None
+        neighbours: list[Any] = []
         with stage("predict"):
-            df, loc, scale, *neighbours = self.mixture or self.student
-            if neighbours:
+            if density is not None:
+                if outside is not None:  # the share of each row's squared scale that is not due to extrapolation
+                    with np.errstate(divide="ignore", invalid="ignore"):
+                        inside = np.clip(1.0 - np.nan_to_num(outside.variance / scale**2), 0.0, 1.0)
+                mixture = density.mix(df, loc, scale, self.X, inside)
+                _, loc, scale, *neighbours = mixture
                 with np.errstate(over="ignore"):
                     loc, scale = targets.mean + targets.scale * loc, targets.scale * scale
-            check_location_scale(loc, scale)  # numbers that overflow are refused
-            family = StudentTMixture if neighbours else StudentT
-            return restore(family.unchecked(np.broadcast_to(df, loc.shape), loc, scale, *neighbours), targets.link)
-
-    @lazy
-    def mixture(self) -> MixtureParameters | None:
-        """The parameters of the mixture with neighbours in scaled units; None if there is none."""
-        if self.model.density is None:
-            return None
-        (df, loc, scale), outside, inside = self.student, self.forecast.outside, None
-        if outside is not None:  # the share of each row's squared scale that is not due to extrapolation
-            with np.errstate(divide="ignore", invalid="ignore"):
-                inside = np.clip(1.0 - np.nan_to_num(outside.variance / scale**2), 0.0, 1.0)
-        return self.model.density.mix(df, loc, scale, self.X, inside)
+            if not (np.isfinite(loc).all() and np.isfinite(scale).all()):
+                check_location_scale(loc, scale)  # raises
+            family = StudentT if mixture is None else StudentTMixture
+            found = family.unchecked(np.broadcast_to(df, loc.shape), loc, scale, *neighbours)
+            made = self.__dict__["mixed"] = mixture, restore(found, targets.link)
+        return made
 
     def variances(self) -> dict[str, FloatArray]:
         """Return the parts of the variance of each row, which add up to it."""
-        targets = self.model.targets
+        targets, (mixture, dist) = self.model.targets, self._mixed()
         parts = self.model.combination.variance(self.forecast)
-        if self.mixture is not None:
-            parts["shape"] = StudentTMixture.unchecked(*self.mixture).var() - StudentT(*self.student).var()
+        if mixture is not None:
+            parts["shape"] = StudentTMixture.unchecked(*mixture).var() - StudentT(*self.student).var()
         unit: float | FloatArray = targets.squared
         if not targets.is_linear:
             with np.errstate(divide="ignore", invalid="ignore"):
-                unit = np.nan_to_num(self.dist.var() / sum(parts.values()), nan=0.0)
+                unit = np.nan_to_num(dist.var() / sum(parts.values()), nan=0.0)
         return {name: unit * part for name, part in parts.items()}
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean of each row, and the covariance of all rows of a joint prediction."""
         targets, covariance = self.model.targets, self.model.combination.covariance(self.forecast)
-        if targets.is_linear and self.mixture is None:
+        mixture, dist = self._mixed()
+        if targets.is_linear and mixture is None:
             return self.student[1], targets.squared * covariance
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.nan_to_num(self.dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
-        return self.dist.mean(), np.asarray(slope[:, None] * covariance * slope)
+            slope = np.nan_to_num(dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
+        return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
         """Return draws (n, size) of a joint prediction; each column is one of all rows together.
 
         Draws of the Student-t are carried to the mixture, row by row and quantile to quantile.
         """
-        targets = self.model.targets
+        targets, (mixture, dist) = self.model.targets, self._mixed()
         drawn = self.model.combination.draw(self.forecast, size, generator)
-        if self.mixture is not None:
+        if mixture is not None:
             levels = np.clip(StudentT(*self.student).cdf(drawn), 1e-300, 1.0 - 1e-16)
-            drawn = StudentTMixture.unchecked(*self.mixture).carry(levels)
+            drawn = StudentTMixture.unchecked(*mixture).carry(levels)
         drawn = targets.mean + targets.scale * drawn
-        return self.dist.carry(drawn) if isinstance(self.dist, Transformed) else drawn
+        return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
 
 
 @dataclass(frozen=True, eq=False)
