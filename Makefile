@@ -23,11 +23,10 @@ export PYTHONDONTWRITEBYTECODE =
 demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
 
-# Compiling keeps one core busy; the checks that run nothing have the other one meanwhile.
+# Compiling, and tests in one process, keep one core busy; the checks that run nothing have the other one meanwhile.
 test: $(VENV)/.test
-	$(MAKE) -j 2 compile compile-avx2 types docs lint layers
+	$(MAKE) -j 2 tests-avx2 compile types docs lint layers
 	$(RUN_TESTS)
-	$(RUN_TESTS_AVX2)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -40,9 +39,8 @@ layers: $(VENV)/.test
 	$(BIN)/lint-imports
 
 # The site, into build/site: any warning is an error, and nothing is downloaded. "make gallery" runs its examples again,
-# "make architecture" writes the tables of docs/architecture.md.
+# "make architecture" writes the tables of docs/architecture.md, which tests/test_house.py checks.
 docs: $(VENV)/.test
-	$(BIN)/python docs/tools/architecture.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 architecture: $(VENV)/.test
@@ -67,7 +65,7 @@ tests: compile
 
 # Numbers must not depend on the width of vectors: the tests of compiled loops, as on a CPU without AVX-512. On such a CPU
 # there is nothing to do, since all tests were run so.
-RUN_TESTS_AVX2 = $(BIN)/python tests/on_avx2.py -n 2 --dist worksteal -q
+RUN_TESTS_AVX2 = $(BIN)/python tests/on_avx2.py -q
 
 compile-avx2: $(VENV)/.test
 	$(BIN)/python tests/on_avx2.py --compile
@@ -126,10 +124,12 @@ $(VENV)/.demo: $(BIN)/python$(EXE) pyproject.toml
 	$(PIP) install -e '.[cli]'
 	touch $@
 
-# torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt.
+# torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt. Modules are
+# compiled when they are first imported, which most never are; setuptools builds both packages without an environment of
+# its own for each.
 $(VENV)/.test: $(BIN)/python$(EXE) pyproject.toml reproduction/pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt torch
-	$(PIP) install -c constraints.txt -e '.[test]' -e './reproduction[test]'
+	$(PIP) install --no-compile -c constraints.txt torch "setuptools>=77"
+	$(PIP) install --no-compile --no-build-isolation -c constraints.txt -e '.[test]' -e './reproduction[test]'
 	touch $@ $(VENV)/.demo
 
 $(VENV)/.release: $(BIN)/python$(EXE) pyproject.toml constraints.txt

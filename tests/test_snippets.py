@@ -68,7 +68,7 @@ def is_covered(command: str) -> bool:
     return not command or any(re.fullmatch(pattern, command) for pattern in COVERED)
 
 
-SHORT = {"n_members": 4, "epochs": 30}
+SHORT = {"n_members": 3, "epochs": 10}
 """How many networks are trained for how many epochs, unless a page says so: no word of a page depends on it."""
 
 COMMAND = f"""#!{sys.executable}

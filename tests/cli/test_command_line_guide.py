@@ -20,7 +20,7 @@ import pytest
 from bdkn.networks import settings
 
 usual = settings.default_size
-settings.default_size = lambda n_rows: usual(n_rows)._replace(epochs=50)
+settings.default_size = lambda n_rows: usual(n_rows)._replace(n_members=4, epochs=50)
 main()
 """
 
@@ -55,7 +55,7 @@ def test_the_session_of_the_guide_runs(tmp_path, monkeypatch, run):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     usual = settings.default_size
-    monkeypatch.setattr(settings, "default_size", lambda n_rows: usual(n_rows)._replace(epochs=50))
+    monkeypatch.setattr(settings, "default_size", lambda n_rows: usual(n_rows)._replace(n_members=4, epochs=50))
     said = []
     for block in blocks:
         if is_plain(block):

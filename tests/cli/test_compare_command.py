@@ -9,7 +9,6 @@ from bdkn.cli.compare import METHODS, EncodedPeer, _limit, chosen_methods, plain
 from bdkn.errors import InvalidParameterError
 
 
-@pytest.mark.no_cover
 def test_methods_are_compared_on_the_same_folds(home, run, tmp_path):
     words = ("compare", home / "flats.csv", "--target", "price", "--drop", "id", "--folds", 3)
     result = run(*words, "--methods", "ridge,mean,process,boosting", "--picture", tmp_path / "c.png", "--json")

@@ -38,7 +38,6 @@ def test_tables_of_the_story(tmp_path):
     assert flats["built"].dtype.kind == "M"
 
 
-@pytest.mark.no_cover
 @pytest.mark.usefixtures("small_fits")
 def test_the_story_runs_the_commands_that_it_prints(tmp_path, monkeypatch):
     def write_page(model, X, y, path, **options):

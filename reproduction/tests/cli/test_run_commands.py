@@ -22,7 +22,6 @@ def run(store, *words):
     return command("run", SMOKE, "--store", store, "--jobs", "1", *words)
 
 
-@pytest.mark.no_cover
 def test_run_again_and_pack(store, tmp_path):
     some = ("--datasets", "synthetic-small", "--splits", "0,2-3")
     first = run(store, *some)

@@ -85,7 +85,6 @@ def test_runtime(store):
     assert "Machine: Abacus, 2 cores." in run("runtime", 1, "--source", store).stdout
 
 
-@pytest.mark.no_cover
 def test_figures_and_report(store, tmp_path):
     record = scores("figure2", "bdkn-1", "boston", 0, 3.0, 2.0)
     record["cell"]["kind"] = "curves"
