@@ -294,5 +294,5 @@ def test_members_are_not_compared_on_a_single_row_left_out(n):
     assert len(model.held_out_.y) == 1
     assert np.isfinite(model.predict_interval(X)).all()
     assert np.isnan(model.member_table()["loss_without"]).all()
-    with pytest.raises(InvalidParameterError, match="from the others, which takes two of them; got 1: add rows, leave"):
+    with pytest.raises(InvalidParameterError, match="which takes two held-out rows; got 1: add rows, hold out"):
         model.member_curve()
