@@ -167,21 +167,21 @@ def fits(only: list[str]) -> Iterator[tuple[str, tuple]]:
     """Yield the name of each fit and the arguments of ``fit``."""
     for name, X, y in sets(only):
         some = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
-        for split, left_out in splits(X[some]):
-            yield f"{name}, {split}", (name, split, X[some], y[some], left_out)
+        for split, held_out in splits(X[some]):
+            yield f"{name}, {split}", (name, split, X[some], y[some], held_out)
 
 
-def fit(name: str, split: str, X: np.ndarray, y: np.ndarray, left_out: np.ndarray) -> Record:
+def fit(name: str, split: str, X: np.ndarray, y: np.ndarray, held_out: np.ndarray) -> Record:
     """Return the scores of all variants on the rows left out, with targets in scaled units."""
     warnings.simplefilter("ignore")
-    model = bdkn.BDKNRegressor(**OPTIONS).fit(np.delete(X, left_out, axis=0), np.delete(y, left_out))
-    parts, target = Parts.of(model, X[left_out]), model.target_scaler_.transform(y[left_out])
-    own = model.model_.predict(X[left_out]).forecast.outside.variance
+    model = bdkn.BDKNRegressor(**OPTIONS).fit(np.delete(X, held_out, axis=0), np.delete(y, held_out))
+    parts, target = Parts.of(model, X[held_out]), model.target_scaler_.transform(y[held_out])
+    own = model.model_.predict(X[held_out]).forecast.outside.variance
     np.testing.assert_allclose(
         formula(parts), own, err_msg="the default is not the formula of bdkn.model.extrapolation"
     )
     found = {variant: parts.scores(variance(parts), target) for variant, (_, variance) in VARIANTS.items()}
-    return {"set": name, "kind": split.split()[0], "rows": len(y) - len(left_out), **found}
+    return {"set": name, "kind": split.split()[0], "rows": len(y) - len(held_out), **found}
 
 
 def row(records: list[Record], variant: str) -> str:

@@ -33,7 +33,7 @@ stack.fit(X[:200], y[:200])
 table = stack.member_table()
 for name, weight, low, high in zip(stack.member_names_, stack.weights_, table["lower"], table["upper"], strict=True):
     print(f"{name:12} {weight:5.2f}  [{low:5.2f}, {high:5.2f}]")
-print("do the data distinguish the members?", "yes" if stack.members_told_apart_ else "no")
+print("do the data identify the weights?", "yes" if stack.weights_identified_ else "no")
 
 # %%
 # Scores without the guess are as good. `drop_members` computes this without training anything again; by default

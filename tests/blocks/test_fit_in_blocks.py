@@ -167,7 +167,7 @@ def test_targets_beyond_those_of_the_sample_need_no_link_of_the_sample(small_chu
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"design": "in-sample"}, "leaves out none"),
+        ({"design": "in-sample"}, "has none"),
         ({"training": TrainingOptions(early_stopping=True)}, "without early stopping"),
         ({"engine": "reference"}, "by the engine 'fused'"),
         ({"cv": [([0], [1])]}, "functions of their numbers"),

@@ -33,10 +33,10 @@ def test_folds_are_of_nearly_equal_size_and_independent_of_chunks_and_of_other_s
 
 def test_a_fraction_is_left_out_by_all_members():
     numbers = np.arange(100_000, dtype=np.uint64)
-    left_out = is_held_out(numbers, 0.1, 0)
-    assert abs(left_out.mean() - 0.1) < 0.005
+    held_out = is_held_out(numbers, 0.1, 0)
+    assert abs(held_out.mean() - 0.1) < 0.005
     found = MemberFolds(1, (0, 0), 0.1).of(numbers)
-    assert np.array_equal(found, np.where(left_out, 0, -1)[:, None].repeat(2, axis=1))
+    assert np.array_equal(found, np.where(held_out, 0, -1)[:, None].repeat(2, axis=1))
 
 
 def test_equal_labels_have_equal_numbers_in_any_block():
@@ -73,6 +73,6 @@ def test_a_splitter_of_row_numbers_keeps_groups_together():
     groups = np.repeat(np.arange(30), 3)
     folds = list(RowNumberFolds(3, random_state=4).split(np.zeros((90, 1)), groups=groups))
     assert RowNumberFolds(3).get_n_splits() == len(folds) == 3
-    assert sorted(np.concatenate([left_out for _, left_out in folds]).tolist()) == list(range(90))
-    for kept, left_out in folds:
-        assert not set(groups[kept]) & set(groups[left_out])
+    assert sorted(np.concatenate([held_out for _, held_out in folds]).tolist()) == list(range(90))
+    for kept, held_out in folds:
+        assert not set(groups[kept]) & set(groups[held_out])

@@ -369,8 +369,8 @@ def test_members_that_predict_a_mean_do_not_reveal_held_out_rows(folds):
     covered = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        y, new, left_out = rng.normal(size=50), rng.normal(size=200), np.arange(50) % folds
-        forecast = np.array([y[left_out != fold].mean() for fold in left_out])[:, None]
+        y, new, fold_of = rng.normal(size=50), rng.normal(size=200), np.arange(50) % folds
+        forecast = np.array([y[fold_of != fold].mean() for fold in fold_of])[:, None]
         fitted = combine(Forecast.of(forecast, np.ones((50, 1))), y)
         lower, upper = fitted.predictive(Forecast.of(np.full((1, 1), y.mean()), np.ones((1, 1)))).interval(0.9)
         covered.append(np.mean((lower < new) & (new < upper)))

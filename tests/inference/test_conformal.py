@@ -108,14 +108,14 @@ def one_interval(rng, n=30, K=5, *, shifted=False, coverage=0.8):
     y = np.sin(5 * x) + (0.1 + x) * rng.standard_t(4.0, size=n + 1)
     fold = rng.permutation(n) % K
     means = np.empty((K, 1, 2))
-    left_out = np.empty((n, 2))
+    held_out = np.empty((n, 2))
     for k in range(K):
         kept = np.flatnonzero(fold != k)
         for h, degree in enumerate((1, 3)):
             predicted = line(x[kept], y[kept], x, degree)
-            means[k, 0, h], left_out[fold == k, h] = predicted[-1], predicted[:-1][fold == k]
+            means[k, 0, h], held_out[fold == k, h] = predicted[-1], predicted[:-1][fold == k]
     variance = (0.1 + x) ** 2
-    scores = np.abs(y[:-1] - left_out.mean(axis=1)) / np.sqrt(variance[:-1] + left_out.var(axis=1))
+    scores = np.abs(y[:-1] - held_out.mean(axis=1)) / np.sqrt(variance[:-1] + held_out.var(axis=1))
     fits = np.column_stack([fold, fold])
     given_ = HeldOutPredictors(fits, fits, np.full((n, 2), 0.5), np.zeros(n), scores, 1.0)
     out = FoldOutputs(means, np.full((K, 1, 2), variance[-1]), np.zeros(1))

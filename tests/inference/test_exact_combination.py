@@ -146,7 +146,7 @@ def test_squared_errors_below_the_rounding_of_squared_targets_are_none(times, b)
 
 @pytest.mark.parametrize(("factor", "apart"), [(3.5, True), (3.0, False), (2.5, False)])
 def test_members_differ_with_a_bayes_factor_above_three(factor, apart):
-    assert WeightPosterior(3.0, np.zeros(1), np.eye(1), np.log(factor)).told_apart is apart
+    assert WeightPosterior(3.0, np.zeros(1), np.eye(1), np.log(factor)).weights_identified is apart
 
 
 def test_weights_of_many_rows_do_not_overflow():

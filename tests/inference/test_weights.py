@@ -66,7 +66,7 @@ def test_alike_members_have_wide_intervals_and_do_not_differ():
     forecast, y = example(n=300, apart=1e-3)
     found = combine(forecast, y)
     weights = average_weights(found, forecast, y)
-    assert not weights.told_apart
+    assert not weights.weights_identified
     lower, upper = weights.marginals().interval(0.95)
     assert np.all(upper - lower > 0.15)
     assert np.all(found.posterior.weights().scale[:3] < 0.01)  # given the prior variance of the highest evidence
@@ -78,7 +78,7 @@ def test_members_of_different_quality_differ_and_intervals_cover():
     for seed in range(40):
         forecast, y = example(n=200, seed=seed, β=truth)
         weights = average_weights(combine(forecast, y), forecast, y)
-        assert weights.told_apart
+        assert weights.weights_identified
         lower, upper = weights.marginals().interval(0.9)
         held.append((lower <= truth) & (truth <= upper))
     assert 0.82 <= np.mean(held) <= 0.98
@@ -98,5 +98,5 @@ def test_rows_count():
 def test_members_that_are_exactly_right_have_certain_weights():
     forecast, _ = example(n=20)
     weights = average_weights(combine(forecast, y := forecast.means.mean(axis=1)), forecast, y)
-    assert not weights.told_apart
+    assert not weights.weights_identified
     assert np.isfinite(weights.scale_matrix).all()

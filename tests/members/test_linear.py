@@ -46,13 +46,13 @@ def test_each_row_is_predicted_by_a_lasso_of_the_rows_that_its_fold_keeps(option
     found = fit_linear(encoded, plan)
     assert found.names == ("linear",)
     assert found.is_finite.all()
-    left_out = np.arange(60) if plan.held_out is None else plan.held_out
+    numbers = np.arange(60) if plan.held_out is None else plan.held_out
     held_out = found.held_out.means[:, 0]
-    fold = int(plan.fold_of[left_out[0], 0])
+    fold = int(plan.fold_of[numbers[0], 0])
     rows = np.asarray(plan.rows[3 * fold])
     expected = lasso_of(encoded.X[rows], encoded.y[rows]).predict(encoded.X)
-    mine = plan.fold_of[left_out, 0] == fold
-    np.testing.assert_allclose(held_out[mine], expected[left_out][mine], atol=1e-4)
+    mine = plan.fold_of[numbers, 0] == fold
+    np.testing.assert_allclose(held_out[mine], expected[numbers][mine], atol=1e-4)
     assert len(found.trained.networks) == (1 if options else 5)
 
 

@@ -93,7 +93,7 @@ def test_the_prior_variance_maximises_the_evidence(design):
     best = BDKNRegressor(**grouped(**fixed, design=design)).fit(X, y)
     others = [evidence(best.prior_variance_ * factor) for factor in (0.01, 0.5, 0.99, 1.01, 2, 100)]
     # Where the equally weighted ensemble cannot be bettered, ever smaller variances are ever so little better. With
-    # rows left out the choice is made under a prior towards it, which cannot cost more than it weighs.
+    # held-out rows the choice is made under a prior towards it, which cannot cost more than it weighs.
     prior = 0.0 if design == "in-sample" else 2 * np.log1p(len(best.weights_) ** 2)
     assert best.evidence_ >= max(others) - prior - 1e-5
     assert best.evidence_ > evidence("paper") - prior

@@ -117,7 +117,7 @@ class TestProbabilities:
 
     def test_point_masses_of_a_model(self, with_zeros, data):
         X = data[0]
-        assert not with_zeros.target_values_.is_lattice
+        assert not with_zeros.target_values_.is_discrete
         zero = with_zeros.predict_values(X)[0.0]
         rest = with_zeros._outcome(X).rest
         np.testing.assert_allclose(with_zeros.predict_above(X, 0.0), (1.0 - zero) * (1.0 - rest.cdf(0.0)), atol=1e-12)

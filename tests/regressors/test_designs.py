@@ -77,10 +77,10 @@ class TestOutOfFold:
         model, engine = remembering(design="hold-out", cv=0.25)
         (jobs,) = engine.jobs
         only = [job.rows for job in jobs]
-        left_out = np.setdiff1d(np.arange(120), only[0])
-        assert len(left_out) == 30
+        held_out = np.setdiff1d(np.arange(120), only[0])
+        assert len(held_out) == 30
         np.testing.assert_allclose(
-            model.ensemble_.targets.mean + model.ensemble_.targets.scale * model.held_out_.y, y[left_out]
+            model.ensemble_.targets.mean + model.ensemble_.targets.scale * model.held_out_.y, y[held_out]
         )
         assert all(np.array_equal(rows, only[0]) for rows in only)
 
@@ -91,9 +91,9 @@ class TestOutOfFold:
         only = [job.rows for job in jobs]
         assert len(only) == 3 * folds
         for h in range(3):
-            left_out = [np.setdiff1d(np.arange(120), rows) for rows in only[h::3]]
-            np.testing.assert_array_equal(np.sort(np.concatenate(left_out)), np.arange(120))
-            assert {len(rows) for rows in left_out} == {120 // folds}
+            held_out = [np.setdiff1d(np.arange(120), rows) for rows in only[h::3]]
+            np.testing.assert_array_equal(np.sort(np.concatenate(held_out)), np.arange(120))
+            assert {len(rows) for rows in held_out} == {120 // folds}
 
     def test_no_two_networks_start_alike(self):
         _, engine = remembering(predict_with="refit")
@@ -294,5 +294,5 @@ def test_members_are_not_compared_on_a_single_row_left_out(n):
     assert len(model.held_out_.y) == 1
     assert np.isfinite(model.predict_interval(X)).all()
     assert np.isnan(model.member_table()["loss_without"]).all()
-    with pytest.raises(InvalidParameterError, match="from the others, which takes two of them; got 1: add rows, leave"):
+    with pytest.raises(InvalidParameterError, match="which takes two held-out rows; got 1: add rows, hold out"):
         model.member_curve()

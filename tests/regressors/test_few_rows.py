@@ -22,7 +22,7 @@ def linear_rows(n, p, seed):
 
 def test_three_rows_give_wide_intervals_and_a_warning():
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([-40.0, 0.0, 36.0])
-    with pytest.warns(FewRowsWarning, match="only 3 rows were left out of training, which is too few"):
+    with pytest.warns(FewRowsWarning, match="only 3 rows were held out of training, which is too few"):
         model = BDKNRegressor(**grouped(**SMALL, random_state=0)).fit(X, y)
     lower, upper = model.predict_interval(X, coverage=0.9).T
     assert np.all(upper - lower > np.ptp(y))
@@ -54,7 +54,7 @@ def test_intervals_hold_with_few_rows(n, p):
 @pytest.mark.no_cover
 def test_the_report_says_if_members_are_not_told_apart():
     model = BDKNRegressor(**grouped(**SMALL, random_state=0)).fit(*linear_rows(40, 2, 0))
-    assert not model.members_told_apart_
+    assert not model.weights_identified_
     assert model.member_report().attrs["note"] == "the data do not tell these members apart"
     table = model.member_table()
     assert np.all(table["upper"] - table["lower"] > 0.1 / len(model.weights_))
@@ -63,7 +63,7 @@ def test_the_report_says_if_members_are_not_told_apart():
     unlike = [("good", lambda X: X[:, 0]), ("useless", lambda X: X[:, 1])]
     stack = BayesianStackingRegressor(unlike, combination=CombinationOptions(select_members=False), cv="prefit")
     stack.fit(X, X[:, 0] + 0.1 * rng.normal(size=100))
-    assert stack.members_told_apart_
+    assert stack.weights_identified_
     assert stack.member_report().attrs["note"] == ""
 
 
@@ -71,4 +71,4 @@ def test_given_prior_variances_are_kept():
     model = BDKNRegressor(**grouped(**SMALL, random_state=0, prior_variance=0.1)).fit(*linear_rows(40, 2, 0))
     H = len(model.weights_)
     np.testing.assert_array_equal(model.weight_posterior().scale, model.combination_.posterior.weights().scale[:H])
-    assert model.members_told_apart_
+    assert model.weights_identified_

@@ -1,4 +1,4 @@
-"""Groups and splits of one's own, rows that repeat, and rows with wild values."""
+"""Groups and splits of one's own, rows that repeat, and rows with outliers."""
 
 import numpy as np
 import pandas as pd
@@ -48,19 +48,19 @@ def plan(model, groups=None):
 def test_no_group_is_on_both_sides_of_a_fold(settings):
     found = plan(network(**settings), GROUPS)
     for rows, h, k in zip(found.rows, found.members, np.repeat(np.arange(10), 2), strict=False):
-        left_out = found.fold_of[:, h] == k
-        assert left_out.any()
-        assert not set(GROUPS[np.asarray(rows)]) & set(GROUPS[left_out])
+        held_out = found.fold_of[:, h] == k
+        assert held_out.any()
+        assert not set(GROUPS[np.asarray(rows)]) & set(GROUPS[held_out])
 
 
 def test_folds_of_groups_are_of_nearly_equal_size_and_each_members_own():
     model = stack().fit(X, y, groups=GROUPS)
     folds = [model.folds_.of_member(name) for name in ("line", "tree")]
     for one in folds:
-        assert max(map(len, one.left_out)) - min(map(len, one.left_out)) <= np.bincount(GROUPS).max()
-        for kept, left_out in one:
-            assert not set(GROUPS[kept]) & set(GROUPS[left_out])
-    assert not all(map(np.array_equal, folds[0].left_out, folds[1].left_out))
+        assert max(map(len, one.held_out)) - min(map(len, one.held_out)) <= np.bincount(GROUPS).max()
+        for kept, held_out in one:
+            assert not set(GROUPS[kept]) & set(GROUPS[held_out])
+    assert not all(map(np.array_equal, folds[0].held_out, folds[1].held_out))
 
 
 def test_a_group_of_each_row_changes_nothing_about_which_rows_are_left_out():
@@ -235,21 +235,21 @@ def test_members_are_added_to_a_fit_with_repeated_rows():
 def test_settings_observed_several_times_share_a_fold():
     three = np.tile(np.arange(60), 3)
     noisy = y[three] + np.random.default_rng(3).normal(size=180)
-    for kept, left_out in stack().fit(X[three], noisy).folds_.of_member("line"):
-        assert not set(three[kept]) & set(three[left_out])
+    for kept, held_out in stack().fit(X[three], noisy).folds_.of_member("line"):
+        assert not set(three[kept]) & set(three[held_out])
 
 
 @pytest.mark.parametrize("make", [network, lambda: BayesianStackingRegressor([("line", Ridge()), ("net", network())])])
 def test_a_wild_value_leaves_the_other_rows_alone(make):
-    wild = X.copy()
-    wild[5, 1] = 1e6 * X[:, 1].std()
+    outlying = X.copy()
+    outlying[5, 1] = 1e6 * X[:, 1].std()
     model = BDKNRegressor(**grouped(**{**QUICK, "epochs": 150, "learning_rate": 3e-2, "early_stopping": False})).fit(
-        wild, y
+        outlying, y
     )
     others = np.arange(60) != 5
     assert model.score(X[others], y[others]) > 0.5
-    assert np.isfinite(model.predict_interval(wild)).all()
-    assert np.isfinite(make().fit(wild, y).predict_interval(wild)).all()
+    assert np.isfinite(model.predict_interval(outlying)).all()
+    assert np.isfinite(make().fit(outlying, y).predict_interval(outlying)).all()
 
 
 def test_an_extreme_target_is_told():

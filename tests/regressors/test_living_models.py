@@ -278,7 +278,7 @@ def test_wrong_calls(stacked):
 def test_the_published_method_is_not_updated():
     model = BDKNRegressor(n_members=2, epochs=2, design="in-sample", random_state=0).fit(X, y)
     assert not hasattr(model, "partial_fit")
-    with pytest.raises(InvalidParameterError, match="design='in-sample' leaves out none"):
+    with pytest.raises(InvalidParameterError, match="design='in-sample' has none"):
         model.statistics()
 
 

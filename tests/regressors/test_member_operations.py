@@ -230,7 +230,7 @@ def test_members_that_cannot_be_dropped(model):
 
 def test_in_sample_members_cannot_be_compared():
     model = networks(design="in-sample").fit(X, y)
-    message = "only by rows left out of their training; design='in-sample' leaves out none: fit with design='cross-f"
+    message = "only by held-out rows; design='in-sample' has none: fit with design='cross-f"
     for ask in (model.member_curve, lambda: model.drop_members("network 1"), lambda: model.add_members(1, X, y)):
         with pytest.raises(InvalidParameterError, match=message):
             ask()

@@ -105,10 +105,10 @@ def test_the_combination_is_learned_from_rows_left_out():
     splits = list(KFold(4, shuffle=True, random_state=3).split(X))
     model, y = _with_all_members(stack(AWARE, cv=splits), X, UNEVEN), UNEVEN
     means, stds = np.empty((150, 2)), np.empty(150)
-    for kept, left_out in splits:
+    for kept, held_out in splits:
         near, line = (clone(member).fit(X[kept], y[kept]) for _, member in AWARE)
-        means[left_out, 0] = near.predict(X[left_out])
-        means[left_out, 1], stds[left_out] = line.predict(X[left_out], return_std=True)
+        means[held_out, 0] = near.predict(X[held_out])
+        means[held_out, 1], stds[held_out] = line.predict(X[held_out], return_std=True)
     stds *= np.sqrt(np.mean((means[:, 1] - y) ** 2) / np.mean(stds**2))
     z, scale = (means - y.mean()) / y.std(), y.std()
     expected = combine(Forecast(z, stds**2 / scale**2, z.var(axis=1)), (y - y.mean()) / scale)
@@ -126,10 +126,10 @@ def test_the_combination_is_learned_from_rows_left_out():
 def test_each_member_has_folds_of_its_own():
     model = _with_all_members(stack(cv=3), X, y)
     for h, (name, member) in enumerate(PAIR):
-        for kept, left_out in model.folds_.of_member(name):
-            said = clone(member).fit(X[kept], y[kept]).predict(X[left_out])
-            np.testing.assert_allclose(model.held_out_.means[left_out, h], (said - y.mean()) / y.std())
-    near, line = (model.folds_.of_member(name).left_out for name in model.member_names_)
+        for kept, held_out in model.folds_.of_member(name):
+            said = clone(member).fit(X[kept], y[kept]).predict(X[held_out])
+            np.testing.assert_allclose(model.held_out_.means[held_out, h], (said - y.mean()) / y.std())
+    near, line = (model.folds_.of_member(name).held_out for name in model.member_names_)
     assert len(near) == 3
     assert not any(np.array_equal(one, other) for one in near for other in line)
 
@@ -138,8 +138,8 @@ def test_a_splitter_gives_all_members_the_same_folds():
     model = _with_all_members(stack(cv=KFold(3)), X, y)
     for name in model.member_names_:
         folds = model.folds_.of_member(name)
-        for (_, left_out), (_, expected) in zip(folds, KFold(3).split(X), strict=True):
-            np.testing.assert_array_equal(left_out, expected)
+        for (_, held_out), (_, expected) in zip(folds, KFold(3).split(X), strict=True):
+            np.testing.assert_array_equal(held_out, expected)
 
 
 def test_noise_is_the_average_of_the_variances_known():
@@ -176,13 +176,13 @@ def _with_all_members(model, rows, targets, **params):
 def test_without_any_variance_the_noise_is_constant():
     members = [("near", PAIR[0][1]), ("line", LinearRegression())]
     model = stack(members, cv=KFold(3)).fit(X, y)
-    left_out = np.concatenate(
+    held_out = np.concatenate(
         [
             np.mean([clone(m).fit(X[kept], y[kept]).predict(X[out]) for _, m in members], axis=0)
             for kept, out in KFold(3).split(X)
         ]
     )
-    noise = np.mean((left_out - y) ** 2) / y.var()
+    noise = np.mean((held_out - y) ** 2) / y.var()
     np.testing.assert_allclose(model.held_out_.forecast().noise, noise)
     np.testing.assert_allclose(model.model_.forecast(NEW).noise, noise)
     assert np.ptp(model.model_.forecast(NEW).disagreement) > 0
@@ -345,7 +345,7 @@ def test_a_stack_is_a_bdkn_regressor_with_these_members():
 @pytest.mark.parametrize(("cv", "n"), [(None, 15), (0.3, 45)])
 def test_members_are_compared_on_one_part_of_the_rows(cv, n):
     model = stack(TREES, design="hold-out", cv=cv).fit(X, y)
-    assert len(model.held_out_.y) == len(model.folds_.held_out) == n
+    assert len(model.held_out_.y) == len(model.folds_.all_held_out) == n
     assert model.score(NEW, Y_NEW) > 0.7
     with pytest.raises(InvalidParameterError, match="is the published method, for networks; other members are combin"):
         stack(TREES, design="in-sample").fit(X, y)
@@ -555,10 +555,10 @@ def test_metadata_is_routed():
         rows = np.flatnonzero(weights)
         _with_all_members(model, X, y, sample_weight=weights, flavour=np.arange(150), groups=groups)
         assert len(model.folds_) == 3
-        for (kept, left_out), fit in zip(model.folds_, model.named_estimators_["seen"], strict=True):
+        for (kept, held_out), fit in zip(model.folds_, model.named_estimators_["seen"], strict=True):
             np.testing.assert_array_equal(fit.flavour_, rows[kept])
             np.testing.assert_array_equal(fit.weights_, weights[rows[kept]])
-            assert not set(groups[rows[kept]]) & set(groups[rows[left_out]])
+            assert not set(groups[rows[kept]]) & set(groups[rows[held_out]])
         with pytest.raises(ValueError, match=r"\[sample_weight\] are passed but are not explicitly set as requested"):
             stack().fit(X, y, sample_weight=weights)
         with pytest.raises(TypeError, match=r"unexpected argument.*flavour"):
@@ -579,10 +579,10 @@ def test_spellings_of_cv():
 
 def test_rows_that_are_never_left_out_are_not_used_for_the_weights():
     model = stack(cv=TimeSeriesSplit(3)).fit(X, y)
-    assert len(model.held_out_.y) == len(model.folds_.held_out) == 111
+    assert len(model.held_out_.y) == len(model.folds_.all_held_out) == 111
     kept, _ = next(iter(model.folds_))
     assert len(kept) == 39
-    with pytest.raises(InvalidParameterError, match="cv must leave no row out twice"):
+    with pytest.raises(InvalidParameterError, match="cv must hold out no row twice"):
         stack(cv=RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)).fit(X, y)
 
 
@@ -607,7 +607,7 @@ def test_a_fit_that_fails_changes_nothing_and_names_the_member():
         ({"members": [("a", "skip")]}, "member 'a' must be a regressor with fit and predict"),
         ({"members": [("a", LogisticRegression())]}, "member 'a' must predict numbers; got the classifier"),
         ({"cv": 1}, "cv must be an integer >= 2; got 1"),
-        ({"cv": []}, "cv must leave out rows, on which members are compared; it leaves out none"),
+        ({"cv": []}, "cv must hold out rows, on which members are compared; it holds out none"),
         ({"cv": [1, 2]}, "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and"),
         ({"cv": [(0, 1)]}, "got something else in place of a pair"),
         ({"cv": [([0, 1], [2, 150])]}, "cv must give row numbers from 0 to 149; got others: split the rows of X"),

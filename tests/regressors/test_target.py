@@ -275,11 +275,11 @@ def test_any_table_is_read():
 
 @pytest.mark.no_cover
 @BOTH
-def test_probabilities_of_a_lattice(make):
+def test_probabilities_of_a_discrete_target(make):
     X, y = counts(600)
     model = make().fit(X, y)
     found = model.target_values_
-    assert found.is_lattice
+    assert found.is_discrete
     np.testing.assert_array_equal(found.values, np.unique(y))
     table = model.predict_values(X)
     assert list(table) == list(np.unique(y))
@@ -297,7 +297,7 @@ def test_probabilities_of_a_lattice(make):
 def test_probabilities_of_a_point_mass(make):
     X, y = zeros()
     model = make().fit(X, y)
-    assert not model.target_values_.is_lattice
+    assert not model.target_values_.is_discrete
     new, observed = zeros(1000, seed=1)
     chance = model.predict_values(new)[0.0]
     assert chance.mean() == pytest.approx(np.mean(observed == 0), abs=0.08)
@@ -321,7 +321,7 @@ def test_without_values_there_are_no_probabilities():
     X, y = prices(60)
     model = network().fit(X, y)
     assert model.target_values_ is None
-    with pytest.raises(InvalidParameterError, match="probabilities of values need targets on a lattice"):
+    with pytest.raises(InvalidParameterError, match="probabilities of values need held-out rows and a discrete target"):
         model.predict_values(X)
 
 

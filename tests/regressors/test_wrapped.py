@@ -205,13 +205,13 @@ class TestTransformedTargets:
         outer = TransformedTargetRegressor(inner, func=np.log, inverse_func=np.exp).fit(X, y)
         np.testing.assert_allclose(bdkn.predict_dist(outer, X).median(), outer.predict(X))
 
-    def test_values_of_a_lattice_stay_values(self):
+    def test_values_of_a_discrete_target_stay_values(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 1))
         y = rng.poisson(np.exp(0.5 + 0.4 * X[:, 0])).astype(float)
         model = TransformedTargetRegressor(stack(target="identity"), func=np.log1p, inverse_func=np.expm1).fit(X, y)
         inner = model.regressor_
-        assert inner.target_values_.is_lattice
+        assert inner.target_values_.is_discrete
         ends = bdkn.predict_interval(model, X)
         np.testing.assert_allclose(ends, np.round(ends), atol=1e-12)
         np.testing.assert_allclose(bdkn.predict_quantiles(model, X, 0.9), np.expm1(inner.predict_quantiles(X, 0.9)))

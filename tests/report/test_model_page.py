@@ -299,7 +299,7 @@ def test_a_stack_has_a_page_without_what_if(rows):
     assert "The what-if is omitted: its members are not networks of this package" in page.html
     assert "whatIf" not in page.html
     assert "&lt;b&gt;" in page.html
-    if not stack.members_told_apart_:
+    if not stack.weights_identified_:
         assert "equal weights are as likely as these" in page.html
 
 

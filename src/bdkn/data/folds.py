@@ -62,12 +62,12 @@ class Folds:
     """The held-out rows of each fold, no row twice, and its training rows: all others, or those in ``kept``."""
 
     n: Annotated[int, Number(low=1)]
-    left_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
+    held_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
     kept: Annotated[tuple[_RowNumbers, ...] | None, sizes(K=len)] = None
 
     def check(self) -> None:
         """Raise unless there are rows of these numbers, and none is held out twice."""
-        held_out = np.concatenate(self.left_out)
+        held_out = np.concatenate(self.held_out)
         must(len(np.unique(held_out)) == len(held_out), "no row must be held out twice")
         for numbers in (held_out, *(self.kept or ())):
             must(numbers.max(initial=0) < self.n, f"rows must be from 0 to {self.n - 1}")
@@ -111,29 +111,29 @@ class Folds:
     @classmethod
     def of(cls, n: int, splits: Iterable[object]) -> Self:
         """Return the folds of a cross-validation, given as pairs of training rows and held-out rows."""
-        kept, left_out = [], []
+        kept, held_out = [], []
         for split in splits:
             parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
             parts = [part if part.size else np.arange(0) for part in parts]
             if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
                 raise InvalidParameterError(
                     "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and those to "
-                    "leave out; got something else in place of a pair"
+                    "hold out; got something else in place of a pair"
                 )
             if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
                 raise InvalidParameterError(
                     f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X"
                 )
             kept.append(parts[0].astype(np.intp))
-            left_out.append(np.sort(parts[1].astype(np.intp)))
-        if not any(map(len, left_out)):
-            raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
-        if np.bincount(np.concatenate(left_out)).max() > 1:
+            held_out.append(np.sort(parts[1].astype(np.intp)))
+        if not any(map(len, held_out)):
+            raise InvalidParameterError("cv must hold out rows, on which members are compared; it holds out none")
+        if np.bincount(np.concatenate(held_out)).max() > 1:
             raise InvalidParameterError(
-                "cv must leave no row out twice, as every row is predicted once; its parts overlap: try KFold in place "
+                "cv must hold out no row twice, as every row is predicted once; its parts overlap: try KFold in place "
                 "of repeated or random splits"
             )
-        return cls(n, tuple(left_out), tuple(kept))
+        return cls(n, tuple(held_out), tuple(kept))
 
     @classmethod
     def everything(cls, n: int) -> Self:
@@ -144,7 +144,7 @@ class Folds:
         """Return the folds of some of the rows, numbered from 0."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
-        parts = [(place[kept], place[left_out]) for kept, left_out in self]
+        parts = [(place[kept], place[held_out]) for kept, held_out in self]
         return type(self).of(
             len(rows), [(kept[kept >= 0], left[left >= 0]) for kept, left in parts if (left >= 0).any()]
         )
@@ -154,9 +154,9 @@ class Folds:
         return self
 
     @property
-    def held_out(self) -> IndexArray:
-        """The numbers of the rows that are held out once, sorted."""
-        return _sorted(np.concatenate(self.left_out), self.n)
+    def all_held_out(self) -> IndexArray:
+        """The numbers of the held-out rows of all folds, sorted."""
+        return _sorted(np.concatenate(self.held_out), self.n)
 
     @property
     def trains_on_few(self) -> bool:
@@ -164,16 +164,16 @@ class Folds:
         return self.kept is not None and any(2 * len(kept) < self.n - 1 for kept in self.kept)
 
     def __len__(self) -> int:
-        return len(self.left_out)
+        return len(self.held_out)
 
     def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
         """Yield the training rows and the held-out rows of each fold."""
-        for fold, left_out in enumerate(self.left_out):
-            yield np.asarray(self.selection(fold)), left_out
+        for fold, held_out in enumerate(self.held_out):
+            yield np.asarray(self.selection(fold)), held_out
 
     def selection(self, fold: int) -> RowSelection:
         """Return the rows to train on in a fold; the arrays of all folds need much memory."""
-        return RowsWithout(self.n, self.left_out[fold]) if self.kept is None else self.kept[fold]
+        return RowsWithout(self.n, self.held_out[fold]) if self.kept is None else self.kept[fold]
 
 
 @stored
@@ -208,7 +208,7 @@ class OwnFolds:
         return False
 
     @property
-    def held_out(self) -> IndexArray:
+    def all_held_out(self) -> IndexArray:
         """The numbers of all rows: every row is held out once."""
         return np.arange(self.n)
 
@@ -228,8 +228,8 @@ def _sorted(numbers: IndexArray, n: int) -> IndexArray:
 def _check_rows(n: int) -> None:
     if n < 2:
         raise InvalidParameterError(
-            f"members are compared on rows left out of their training, which takes at least 2 rows; got n_samples={n}: "
-            "add rows, or use design='in-sample'"
+            f"members are compared on held-out rows, which takes at least 2 rows; got n_samples={n}: add rows, or use "
+            "design='in-sample'"
         )
 
 
@@ -268,8 +268,8 @@ class Splitting:
         if self.groups is not None or isinstance(folds, OwnFolds) or folds.kept is None or _shuffles_rows(cv):
             return self
         fold_of = np.full(folds.n, -1)
-        for fold, left_out in enumerate(folds.left_out):
-            fold_of[left_out] = fold
+        for fold, held_out in enumerate(folds.held_out):
+            fold_of[held_out] = fold
         return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
@@ -385,15 +385,15 @@ class FoldPlan:
             else:
                 cv = N_FOLDS if params.cv is None else params.cv
                 folds = [splitting.cross(cv, generator) for generator in generators]
-            refit, K, held_out = refit or folds[0].trains_on_few, len(folds[0]), folds[0].held_out
-            if any(len(one) != K or not np.array_equal(one.held_out, held_out) for one in folds[1:]):
+            refit, K, held_out = refit or folds[0].trains_on_few, len(folds[0]), folds[0].all_held_out
+            if any(len(one) != K or not np.array_equal(one.all_held_out, held_out) for one in folds[1:]):
                 raise InvalidParameterError(
-                    "cv must leave out the same rows, in as many folds, for every member; got others for another "
+                    "cv must hold out the same rows, in as many folds, for every member; got others for another "
                     "random_state: give the splitter a random_state, for the same folds for all members"
                 )
             fold_of = np.full((n, H), -1, dtype=np.int16 if K < 2**15 else np.int32)
             for k, h in np.ndindex(K, H):
-                fold_of[folds[h].left_out[k], h] = k
+                fold_of[folds[h].held_out[k], h] = k
             rows = [folds[h].selection(k) for k, h in np.ndindex(K, H)]
         return cls(
             names=tuple(f"network {h + 1}" for h in members),
@@ -432,8 +432,8 @@ class FoldPlan:
         """Return the plan by which some members predict the held-out rows with these numbers; it trains nothing."""
         assert self.by_number is not None, "rows in blocks have folds that are functions of their numbers"
         fold_of = replace(self.by_number, seeds=tuple(self.by_number.seeds[h] for h in members)).of(units)
-        left_out = fold_of[:, 0] >= 0
-        held_out = None if left_out.all() else np.flatnonzero(left_out)
+        is_held_out = fold_of[:, 0] >= 0
+        held_out = None if is_held_out.all() else np.flatnonzero(is_held_out)
         return FoldPlan(names, [], [], [], [], fold_of, held_out, self.refit, self.by_number)
 
 
@@ -454,7 +454,7 @@ class RowNumberFolds(ShuffledRows):
     Examples
     --------
     >>> from bdkn import RowNumberFolds
-    >>> [left_out.tolist() for _, left_out in RowNumberFolds(2, random_state=0).split([[0]] * 8)]
+    >>> [held_out.tolist() for _, held_out in RowNumberFolds(2, random_state=0).split([[0]] * 8)]
     [[0, 4, 7], [1, 2, 3, 5, 6]]
     """
 

@@ -99,13 +99,13 @@ class Standardizer:
     """Encoder of each column as (x - mean) / scale; the scale of a column that is constant up to rounding is 1.
 
     Outliers would increase the standard deviation until all other values become nearly equal. For columns with
-    outliers, which ``wild`` marks (None if there are none), mean and scale are the median and a robust standard
+    outliers, which ``outliers`` marks (None if there are none), mean and scale are the median and a robust standard
     deviation, and inputs beyond ``BEND`` grow logarithmically.
     """
 
     mean: Annotated[FloatArray, floats("p")]
     scale: Annotated[FloatArray, floats("p", above=0.0)]
-    wild: Annotated[BoolArray | None, flags("p")] = None
+    outliers: Annotated[BoolArray | None, flags("p")] = None
 
     @classmethod
     def fit(cls, rows: RowSource, *, robust: bool = True) -> Standardizer:
@@ -174,11 +174,11 @@ class Standardizer:
             with np.errstate(over="ignore"):
                 inputs = table[part] - self.mean
                 inputs /= self.scale
-                if self.wild is not None:
-                    given = inputs[:, self.wild]
+                if self.outliers is not None:
+                    given = inputs[:, self.outliers]
                     size = np.abs(given)
                     tails = np.sign(given) * (BEND + np.log(np.maximum(size, BEND) / BEND))
-                    inputs[:, self.wild] = np.where(size > BEND, tails, given)
+                    inputs[:, self.outliers] = np.where(size > BEND, tails, given)
                 scaled[part] = np.clip(inputs, -LIMIT, LIMIT, out=inputs)
         return scaled
 
@@ -207,14 +207,14 @@ class TargetValues:
         The values, ascending.
     shares : array (k,)
         The share of the training rows with each value.
-    is_lattice : bool
+    is_discrete : bool
         Whether the target is discrete, that is, all targets have one of the values; otherwise the other targets are
         spread over a range.
     """
 
     values: Annotated[FloatArray, floats("k")]
     shares: Annotated[FloatArray, floats("k", low=0.0)]
-    is_lattice: bool
+    is_discrete: bool
 
     def check(self) -> None:
         """Raise unless the values are in order and the shares at most one."""
@@ -233,9 +233,9 @@ def find_values(y: FloatArray, counts: FloatArray | None = None) -> TargetValues
     total = np.bincount(places, weights=counts)
     shares = total / total.sum()
     if len(values) <= min(_MAX_VALUES, len(y) / _ROWS_PER_VALUE):
-        return TargetValues(values, shares, is_lattice=True)
+        return TargetValues(values, shares, is_discrete=True)
     heavy = (shares >= _MIN_SHARE) & (np.bincount(places) >= _MIN_ROWS)
-    return TargetValues(values[heavy], shares[heavy], is_lattice=False) if heavy.any() else None
+    return TargetValues(values[heavy], shares[heavy], is_discrete=False) if heavy.any() else None
 
 
 @stored

@@ -144,7 +144,7 @@ def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
     labels = labels.astype(str) if labels.dtype.kind == "O" else labels
     if len(np.unique(labels)) < 2:
         raise InvalidParameterError(
-            "groups must hold at least 2 labels, as members are compared on groups left out of training; got 1"
+            "groups must hold at least 2 labels, as members are compared on held-out groups; got 1"
         )
     return labels
 

@@ -138,7 +138,7 @@ class EstimatorMembers:
         if held_out is None:
             raise WrongContentError("a stack has held-out rows")
         folds = self.folds
-        n = folds.n if isinstance(folds, OwnFolds) else sum(map(len, folds.left_out))
+        n = folds.n if isinstance(folds, OwnFolds) else sum(map(len, folds.held_out))
         must(n == len(held_out.y), f"folds must hold out {len(held_out.y)} rows; got {n}")
         for h, member in enumerate(self.members):
             last = -1 if held_out.fold_of is None else held_out.fold_of[:, h].max()

@@ -242,8 +242,8 @@ def predict_held_out(networks: Predictor, rows: Rows, plan: FoldPlan) -> HeldOut
             member = networks[numbers_of([h], H, len(networks) // H)]
             for block in row_slices(len(rows), PREDICTED_ROWS):
                 by_fold, own = member.outputs(rows.X[block])
-                left_out = plan.fold_of[block, h], np.arange(by_fold.shape[1])
-                means[block, h], variances[block, h] = by_fold[left_out], own[left_out]
+                without_row = plan.fold_of[block, h], np.arange(by_fold.shape[1])
+                means[block, h], variances[block, h] = by_fold[without_row], own[without_row]
                 fold_variance[block, h] = 0.0 if plan.refit else by_fold.var(axis=0)
     found = HeldOut(means, variances, fold_variance, rows.y, rows.counts, None if plan.refit else plan.fold_of)
     return found if plan.held_out is None else found.rows(plan.held_out)

@@ -257,8 +257,8 @@ def select_and_combine(
     n = len(held_out.y)
     if n < FEW_ROWS:
         warn_user(
-            f"only {n} rows were left out of training, which is too few to learn the size of errors from: intervals "
-            f"are wide, and may still be wrong by far; add rows, until {FEW_ROWS} or more can be left out",
+            f"only {n} rows were held out of training, which is too few to learn the size of errors from: intervals "
+            f"are wide, and may still be far off; add rows, until {FEW_ROWS} or more can be held out",
             FewRowsWarning,
         )
     held_out = held_out if len(finite) == held_out.means.shape[1] else held_out[finite]

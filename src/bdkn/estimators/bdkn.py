@@ -798,13 +798,13 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return student_t_covariance(weights.df, weights.scale_matrix)
 
     @property
-    def members_told_apart_(self) -> bool:
+    def weights_identified_(self) -> bool:
         """Whether unequal weights have three times the evidence of equal ones.
 
         True for a model with one member, and where the prior variance of the weights was given.
         """
         posterior = self._weight_posterior()
-        return len(posterior.mean) == 1 or posterior.told_apart
+        return len(posterior.mean) == 1 or posterior.weights_identified
 
     @property
     def intercept_(self) -> float:
@@ -844,7 +844,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     def target_values_(self) -> TargetValues | None:
         """Values of a discrete target, or those that many targets share, with their shares; None if there are none.
 
-        It has ``values``, ``shares`` and ``is_lattice``; ``predict_values`` predicts their probabilities.
+        It has ``values``, ``shares`` and ``is_discrete``; ``predict_values`` predicts their probabilities.
         """
         return self._fitted().targets.values
 
@@ -874,7 +874,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             One column per key. RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian
             (in a stack, with the variance that is used): on held-out rows or, with ``design="in-sample"``, on the
             training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
-            where it is not known. If ``members_told_apart_`` is False, do not interpret the weights.
+            where it is not known. If ``weights_identified_`` is False, do not interpret the weights.
         """
         frozen = self._frozen()
         model = frozen._fitted()
@@ -898,7 +898,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         """
         frozen = self._frozen()
         frame = as_frame(frozen.member_table())
-        frame.attrs["note"] = "" if frozen.members_told_apart_ else NOTHING_TO_CHOOSE
+        frame.attrs["note"] = "" if frozen.weights_identified_ else NOTHING_TO_CHOOSE
         return frame
 
     def member_curve(self) -> dict[str, NDArray[Any]]:
@@ -915,8 +915,8 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         held_out = model.required_held_out()
         if np.isnan(model.combination.score):
             raise InvalidParameterError(
-                "members are compared by predicting each row left out of their training from the others, which takes "
-                f"two of them; got {len(held_out.y)}: add rows, leave out a larger fraction, or cross-fit"
+                "members are compared by predicting each held-out row from the others, which takes two held-out rows; "
+                f"got {len(held_out.y)}: add rows, hold out a larger fraction, or cross-fit"
             )
         sizes = np.arange(1, len(model.members) + 1)
         scores = [model.leave_one_out_scores(np.arange(size), options) for size in sizes]

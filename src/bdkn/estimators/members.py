@@ -166,7 +166,7 @@ def cross_fit_estimators(
     # Folds of the rows, and the rows as numbers
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
     folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
-    refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.held_out
+    refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.all_held_out
     data = data.by_folds(folds, params.cv)
     if data.reader.encoder is not None:
         data = data.learned()
@@ -272,7 +272,7 @@ def _folds(params: Any, data: TrainingData, routed: Parameters, entropy: Any) ->
         return Folds.everything(n)
     if n < 2:
         raise InvalidParameterError(
-            "members are compared on rows left out of their training, which takes at least 2 rows; got "
+            "members are compared on held-out rows, which takes at least 2 rows; got "
             f"n_samples={n}: add rows, or give fitted members and cv='prefit'"
         )
     if params.design == "hold-out":

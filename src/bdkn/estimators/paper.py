@@ -53,8 +53,8 @@ def train_on_all_rows(
     with stage("encode"):
         if combined and as_row_source(X, y, sample_weight, groups) is not None:
             raise InvalidParameterError(
-                "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
-                "leaves out none: use design='cross-fit' or 'hold-out'"
+                "rows in blocks are fitted by the predictions for held-out rows; got design='in-sample', which has "
+                "none: use design='cross-fit' or 'hold-out'"
             )
         data = TrainingData.read(params, X, y, sample_weight, groups)
         reader, rows = data.reader, data.encoded

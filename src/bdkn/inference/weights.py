@@ -59,7 +59,7 @@ class WeightPosterior:
     >>> forecast = Forecast.of(means, np.full((200, 3), 0.1))
     >>> combination = combine(forecast, y)
     >>> weights = average_weights(combination, combination.statistics(forecast, y))
-    >>> weights.told_apart
+    >>> weights.weights_identified
     False
     >>> bool(np.all(weights.marginals().scale > 0.05))
     True
@@ -71,8 +71,8 @@ class WeightPosterior:
     log_bayes_factor: float
 
     @property
-    def told_apart(self) -> bool:
-        """True if the Bayes factor of unequal weights over equal ones exceeds three (distinguishable members)."""
+    def weights_identified(self) -> bool:
+        """True if the Bayes factor of unequal weights over equal ones exceeds three."""
         return bool(self.log_bayes_factor > _CLEAR)
 
     def marginals(self) -> StudentT:
@@ -104,7 +104,7 @@ def average_weights(combination: Combination, stats: Statistics) -> WeightPoster
     >>> forecast = Forecast.of(y[:, None] + [0.1, 3.0] * rng.normal(size=(200, 2)), np.full((200, 2), 0.1))
     >>> combination = combine(forecast, y)
     >>> weights = average_weights(combination, combination.statistics(forecast, y))
-    >>> weights.told_apart, weights.mean.round(1)
+    >>> weights.weights_identified, weights.mean.round(1)
     (True, array([1., 0.]))
     """
     H, post = stats.n_weights - 1, combination.posterior

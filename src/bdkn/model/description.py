@@ -135,7 +135,7 @@ def describe_columns(encoder: TableEncoder) -> list[Described]:
 def _describe_standardizer(inputs: Any) -> Described:
     if not isinstance(inputs, Standardizer):
         raise NotDescribedError("its columns are encoded by an object of your own")
-    return {"mean": inputs.mean, "scale": inputs.scale, "outliers": inputs.wild, "bend": BEND, "limit": LIMIT}
+    return {"mean": inputs.mean, "scale": inputs.scale, "outliers": inputs.outliers, "bend": BEND, "limit": LIMIT}
 
 
 def _describe_stack(stack: Predictor) -> Described:

@@ -207,8 +207,8 @@ class FittedModel:
         """Raise if the model was saved without the rows that were held out of its fit."""
         if self.held_out is None and self.provenance is not None:
             raise InvalidParameterError(
-                "this takes the predictions for rows that were left out of the fit, and their targets; the model is "
-                "from a file that was saved with without_rows=True: load one with the rows, or fit again"
+                "this needs predictions for held-out rows, and their targets; the model is from a file that was saved "
+                "with without_rows=True: load a file with the rows, or fit again"
             )
 
     def required_held_out(self) -> HeldOut:
@@ -216,8 +216,8 @@ class FittedModel:
         self.check_has_rows()
         if self.held_out is None:
             raise InvalidParameterError(
-                "members can be compared, added and dropped only by rows left out of their training; "
-                "design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
+                "members can be compared, added and dropped only by held-out rows; design='in-sample' has none: fit "
+                "with design='cross-fit' or 'hold-out'"
             )
         return self.held_out
 
@@ -225,8 +225,8 @@ class FittedModel:
         """Raise if there are no values that many targets share."""
         if self.values is None:
             raise InvalidParameterError(
-                "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
-                "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
+                "probabilities of values need held-out rows and a discrete target, or a value that many targets share; "
+                "there are none: use predict_dist, predict_interval or predict_quantiles"
             )
 
     @property
@@ -265,7 +265,7 @@ class FittedModel:
         if isinstance(self.members, EstimatorMembers):
             raise InvalidParameterError(
                 "save(..., without_rows=True) needs a model that predicts without its training rows; a stack computes "
-                "the noise of its members from rows that were left out: save it with its rows, or fit a BDKNRegressor"
+                "the noise of its members from held-out rows: save it with its rows, or fit a BDKNRegressor"
             )
         if self.density is not None:
             raise InvalidParameterError(

@@ -87,6 +87,6 @@ def _checked_shift(shift: Shift, held_out: HeldOut, n_rows: int) -> tuple[FloatA
             raise InvalidParameterError(
                 f"shift must hold a finite weight >= 0 for each of the {n} {name}; got shape {part.shape} with values "
                 f"from {part.min(initial=np.inf):g} to {part.max(initial=-np.inf):g}; rows that repeat others, or that "
-                "were not left out, have no weight"
+                "were not held out, have no weight"
             )
     return trained if held_out.counts is None else trained * held_out.counts, own

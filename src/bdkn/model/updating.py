@@ -194,8 +194,8 @@ def updates_of(model: FittedModel) -> Updates:
 
 
 NEEDS_HELD_OUT = (
-    "a model is updated by rows that its members were not trained on, beside those that were left out of the fit; "
-    "design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
+    "a model is updated with rows that its members were not trained on, in addition to its held-out rows; "
+    "design='in-sample' has none: fit with design='cross-fit' or 'hold-out'"
 )
 
 

@@ -55,8 +55,8 @@ class ValueModel:
 
     def check(self) -> None:
         """Raise unless there are coefficients of all values, and a rest unless the target is discrete."""
-        must(self.found.is_lattice == (self.rest is None), "must have a rest if, and only if, there are point masses")
-        shape = (len(self.found), 2 if self.found.is_lattice else 6)
+        must(self.found.is_discrete == (self.rest is None), "must have a rest if, and only if, there are point masses")
+        shape = (len(self.found), 2 if self.found.is_discrete else 6)
         must(self.coefficients.shape == shape, f"coefficients must have shape {shape}; got {self.coefficients.shape}")
 
     def log_probabilities(self, dist: StudentT, targets: TargetScaler) -> FloatArray:
@@ -106,7 +106,7 @@ def learn_values(
     some = np.random.default_rng(0).permutation(len(numbers))[:_MOST_ROWS]
     counts = np.ones(len(some)) if held_out.counts is None else held_out.counts[some]
     coefficients = _regression(value_features(found, dist[some], targets), numbers[some], counts, found)
-    if found.is_lattice:
+    if found.is_discrete:
         return ValueModel(found, coefficients)
     others = np.flatnonzero(numbers == len(found))
     rest = options.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
@@ -122,7 +122,7 @@ def value_numbers(found: TargetValues, scaled: FloatArray, targets: TargetScaler
 
 def value_features(found: TargetValues, dist: StudentT, targets: TargetScaler) -> FloatArray:
     """Return the features (n, k, p) of each row and value, from predictions in scaled units."""
-    if found.is_lattice:
+    if found.is_discrete:
         middles = targets.transform((found.values[1:] + found.values[:-1]) / 2.0)
         steps = dist.cdf(np.broadcast_to(middles, (len(dist), len(middles))))
         between = np.diff(steps, axis=1, prepend=0.0, append=1.0)
@@ -137,18 +137,18 @@ def value_features(found: TargetValues, dist: StudentT, targets: TargetScaler) -
 
 def _logits(coefficients: FloatArray, features: FloatArray, found: TargetValues) -> FloatArray:
     logits: FloatArray = np.einsum("nkp,kp->nk", features, coefficients)
-    return logits if found.is_lattice else np.hstack([logits, np.zeros((len(logits), 1))])
+    return logits if found.is_discrete else np.hstack([logits, np.zeros((len(logits), 1))])
 
 
 def _regression(features: FloatArray, numbers: IndexArray, counts: FloatArray, found: TargetValues) -> FloatArray:
     """Return the coefficients (k, p) of the multinomial regression with a Gaussian prior."""
     shape = features.shape[1:]
-    if found.is_lattice:  # prior means and standard deviations of the slope of the logarithm, and of a constant
+    if found.is_discrete:  # prior means and standard deviations of the slope of the logarithm, and of a constant
         mean, spread = np.array([1.0, 0.0]), np.array([0.3, 1.0])
     else:
         mean, spread = np.zeros(shape[1]), np.full(shape[1], 3.0)
     start = np.broadcast_to(mean, shape)
-    is_known = numbers < (shape[0] if found.is_lattice else shape[0] + 1)
+    is_known = numbers < (shape[0] if found.is_discrete else shape[0] + 1)
     rows = np.flatnonzero(is_known)
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:

@@ -189,7 +189,7 @@ def make_page(
             "variance": variance_lines(evaluation.parts, evaluation.std),
             "support": support_lines(evaluation),
             "members": member_lines(model),
-            "are_alike": not getattr(model, "members_told_apart_", True),
+            "are_alike": not getattr(model, "weights_identified_", True),
             "least_sure": least_sure(evaluation, order),
             "warnings": warnings_of(evaluation),
             "made": how_made(evaluation, n_given),

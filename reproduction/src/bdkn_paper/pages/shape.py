@@ -14,7 +14,7 @@ from bdkn_paper.tables.shape import shape_coverage_table, shape_table
 
 _SCORES = ("nll", "crps")
 _TEXT = (
-    "Where rows left out of training are predicted better so, the Student-t is mixed with the densities of "
+    "If that improves the score of held-out rows, the Student-t is mixed with the densities of "
     "neighbouring rows. The columns are the mean scores over splits of the Student-t alone "
     "(`model.without_shape()`), those of the predictions of the same fits, and on how many of the splits a mixture "
     "was chosen, with (n/m) if only n of m splits were run; on the others the two are the same. Bold is the lower "

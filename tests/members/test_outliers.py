@@ -20,9 +20,9 @@ def test_ordinary_columns_have_mean_and_standard_deviation():
     rare = (np.arange(1000) % 250 == 0).astype(float)  # 4 ones among 996 zeros
     counts = np.where(RNG.random(1000) < 0.95, 0, RNG.poisson(5, 1000)).astype(float)
     table = np.column_stack([RNG.normal(size=1000), rare, RNG.lognormal(size=1000), counts, RNG.standard_t(3, 1000)])
-    assert fit(np.column_stack([table, 1e9 + 1e-6 * RNG.normal(size=1000)])).wild is None  # constant up to rounding
+    assert fit(np.column_stack([table, 1e9 + 1e-6 * RNG.normal(size=1000)])).outliers is None  # constant up to rounding
     scaler = fit(table)
-    assert scaler.wild is None
+    assert scaler.outliers is None
     np.testing.assert_allclose(scaler.mean, table.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(scaler.scale, table.std(axis=0))
 
@@ -32,7 +32,7 @@ def test_one_outlier_changes_the_other_rows_little(size, sign, n):
     table = X[:n].copy()
     table[4, 1] = sign * size
     scaler, plain = fit(table), fit(X[:n])
-    np.testing.assert_array_equal(scaler.wild, [False, True, False])
+    np.testing.assert_array_equal(scaler.outliers, [False, True, False])
     others = np.arange(n) != 4
     np.testing.assert_array_equal(scaler.mean[[0, 2]], plain.mean[[0, 2]])
     inputs = scaler.transform(table)
