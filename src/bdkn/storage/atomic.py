@@ -147,7 +147,7 @@ def _copy_mode(path: Path, part: Path) -> None:
 
 
 @contextmanager
-def alone(path: Path, notify: Callable[[str], None] | None = None) -> Iterator[None]:
+def locked(path: Path, notify: Callable[[str], None] | None = None) -> Iterator[None]:
     """Lock a path until the block ends; other processes that lock the same path wait.
 
     The path must exist. If the file is replaced in the block, waiting processes continue with the new file. The lock of
