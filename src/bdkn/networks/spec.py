@@ -225,7 +225,7 @@ class Bins(NamedTuple):
 NO_BINS = Bins(np.zeros(0, dtype=np.int64), np.zeros((4, 0), dtype=np.float32))
 
 
-@stored(may_be_empty=("m",))
+@stored
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
     """Encoding of standardized inputs: the inputs and, for each bin of a column, the position of a value in the bin.
@@ -242,6 +242,7 @@ class PiecewiseLinear:
     width: Annotated[Float32Array, singles("m", above=0.0)]
     mean: Annotated[Float32Array, singles("m")]
     scale: Annotated[Float32Array, singles("m", above=0.0)]
+    may_be_empty: ClassVar = ("m",)
 
     def check(self) -> None:
         """Raise unless bins are in order."""
