@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import ndtri
 
-from bdkn.data.reading import RawColumn, as_numbers, as_text, column_names, is_frame, read_column, read_text
+from bdkn.arrays import column_names, is_frame
+from bdkn.data.reading import RawColumn, as_numbers, as_text, read_column, read_text
 from bdkn.data.rows import as_frame
 from bdkn.errors import ColumnsWarning, InvalidParameterError, listed, warn_user
 from bdkn.storage.fields import Choice, Either, Items, Plain, floats, must, stored

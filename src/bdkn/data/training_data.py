@@ -18,12 +18,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from bdkn.arrays import check_readable, read_numbers
+from bdkn.arrays import check_readable, column_names, is_frame, read_numbers
 from bdkn.data.dask_rows import DaskRows
 from bdkn.data.encoder import TableEncoder, warn_of_target_copies
 from bdkn.data.folds import Splitting
 from bdkn.data.parquet import ParquetRows
-from bdkn.data.reading import column_names, is_frame
 from bdkn.data.repeated_rows import find_repeated_rows
 from bdkn.data.rows import Rows, RowSource, missing_labels
 from bdkn.data.sample import Sample
