@@ -393,20 +393,17 @@ class Design:
         kept = [(y, counts, means[chosen], variances[chosen]) for y, counts, means, variances in self._kept]
         return Design(self.networks[chosen], self.rows, kept)
 
-    def parts(self) -> Iterator[ScoredPart]:
-        """Yield targets and counts in blocks of rows, with the means and variances (H, rows) of the networks."""
-        if self._kept:
-            yield from self._kept
-            return
-        computed, is_kept = list[ScoredPart](), len(self.networks) * len(self.rows) <= _KEPT_NUMBERS
-        for part in self.rows.blocks():
-            with np.errstate(over="ignore", invalid="ignore"):  # diverged networks are removed by their outputs
+    def parts(self) -> Iterable[ScoredPart]:
+        """Return targets and counts in blocks of rows, with the means and variances (H, rows) of the networks."""
+        if not self._kept and len(self.networks) * len(self.rows) <= _KEPT_NUMBERS:
+            self._kept.extend(self._computed())
+        return self._kept or self._computed()
+
+    def _computed(self) -> Iterator[ScoredPart]:
+        with np.errstate(over="ignore", invalid="ignore"):  # diverged networks are removed by their outputs
+            for part in self.rows.blocks():
                 means, variances = self.networks.outputs(part.X)
-                found = part.y, part.counts, np.asarray(means, np.float64), np.asarray(variances, np.float64)
-            if is_kept:
-                computed.append(found)
-            yield found
-        self._kept.extend(computed)
+                yield part.y, part.counts, np.asarray(means, np.float64), np.asarray(variances, np.float64)
 
     def chunks(self) -> Iterable[Chunk]:
         """Return (Φ, y, None, counts) in blocks of rows, so that a large Φ is never in memory as a whole."""

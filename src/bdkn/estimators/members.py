@@ -183,12 +183,12 @@ def cross_fit_estimators(
     else:
         folds = data.split(cv, routed.get("cv"))
     refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.all_held_out
-    if former is None:
-        provenance = FitProvenance.of(params, entropy, given, data.digest())
     data = data.by_folds(folds, params.cv)
     if data.reader.encoder is not None:
         data = data.learned()
     reader, rows = data.reader, data.encoded
+    if former is None:
+        provenance = FitProvenance.of(params, entropy, given, data.digest())
 
     # The default members, if none were chosen
     candidates = params.members

@@ -63,7 +63,7 @@ def train_on_all_rows(
         targets = fit_targets(rows, IDENTITY, standardize_y=params.training is None or params.training.standardize_y)
         encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
-    settings, n, seed = NetworkSettings.of(params), len(rows), seed_sequence(params.random_state)
+    seed, settings, n = seed_sequence(params.random_state), NetworkSettings.of(params), len(rows)
     n_members = settings.size(n).n_members
     settings.check_memory(n, rows.X.shape[1], n_members=n_members, fits=1, combined=combined)
     if clock is not None:
