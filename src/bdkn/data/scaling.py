@@ -1,7 +1,7 @@
 """Scaling of inputs and targets.
 
-Sums are accumulated in double precision over blocks of rows, so that a large table is never copied whole in double
-precision, and need not be in memory.
+Sums are accumulated in double precision over blocks of rows: a large table is never copied as a whole, and need not be
+in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NORMAL = 1.4826
 
 
 _EXTREME = 1e6
-"""Distance from the median at which a target is extreme, in robust standard deviations."""
+"""Distance from the median above which a target is extreme, in robust standard deviations."""
 
 
 def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -46,7 +46,7 @@ def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def warn_of_extreme_targets(y: FloatArray, counts: FloatArray | None) -> None:
-    """Warn of targets that are so far from all others that they determine the scale of all predictions."""
+    """Warn of extreme targets, which would determine the scale of all predictions."""
     counted = np.arange(len(y)) if counts is None else np.flatnonzero(counts)
     if not len(counted):
         return
@@ -67,16 +67,16 @@ LIMIT = 1e18
 """Maximum absolute value of a scaled number; the square of a larger one overflows in single precision."""
 
 ROUNDINGS = 10
-"""Maximum range of a column that counts as constant, in rounding errors."""
+"""Maximum range of a constant column, in rounding errors."""
 
 _LARGE = 1e150
 """Scale above which squares may overflow; below its inverse, they may underflow."""
 
 OUTLIER_RATIO = 30.0
-"""Minimum ratio of the standard deviation of a column to the robust one if the column has outliers."""
+"""Ratio of the standard deviation of a column to its robust one above which the column has outliers."""
 
 BEND = 8.0
-"""Robust standard deviations beyond which inputs of a column with outliers grow logarithmically."""
+"""Distance from the median, in robust standard deviations, beyond which outliers are compressed logarithmically."""
 
 
 class Encoder(Protocol):
@@ -100,7 +100,7 @@ class Standardizer:
 
     Outliers would increase the standard deviation until all other values become nearly equal. For columns with
     outliers, which ``outliers`` marks (None if there are none), mean and scale are the median and a robust standard
-    deviation, and inputs beyond ``BEND`` grow logarithmically.
+    deviation, and inputs beyond ``BEND`` are compressed logarithmically.
     """
 
     mean: Annotated[FloatArray, floats("p")]

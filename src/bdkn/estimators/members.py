@@ -185,7 +185,7 @@ def cross_fit_estimators(
     refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.all_held_out
     data = data.by_folds(folds, params.cv)
     if data.reader.encoder is not None:
-        data = data.learned()
+        data = data.with_target_statistics()
     reader, rows = data.reader, data.encoded
     if former is None:
         provenance = FitProvenance.of(params, entropy, given, data.digest())

@@ -387,7 +387,7 @@ class CombinedPrediction(Prediction):
             if not (np.isfinite(loc).all() and np.isfinite(scale).all()):
                 check_location_scale(loc, scale)  # raises
             family = StudentT if mixture is None else StudentTMixture
-            found = family.unchecked(np.broadcast_to(df, loc.shape), loc, scale, *neighbours)
+            found = family.unchecked(np.broadcast_to(np.float64(df), loc.shape), loc, scale, *neighbours)
             made = self.__dict__["mixed"] = mixture, restore(found, targets.link)
         return made
 
