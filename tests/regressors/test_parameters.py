@@ -190,7 +190,8 @@ def test_networks_take_no_metadata(design):
 
 
 def test_network_parameters_of_both_regressors_are_the_same():
-    given, of_ensemble = ({field.name: (field.type, field.default) for field in fields(cls)} for cls in EACH)
+    classes = BDKNRegressor, DeepEnsembleRegressor
+    given, of_ensemble = ({field.name: (field.type, field.default) for field in fields(cls)} for cls in classes)
     shared = given.keys() & of_ensemble.keys()
     assert {"n_members", "objective", "training", "engine", "random_state"} <= shared
     assert of_ensemble.keys() - shared == {"predictive"}
