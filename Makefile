@@ -17,7 +17,7 @@ export PYTHONUTF8 = 1
 # Compiled modules are kept on disk, even if the environment asks for none: tests start many processes.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test lint types layers compile compile-avx2 docs gallery architecture tests tests-avx2 stress bare paper bench clean \
+.PHONY: demo test lint types layers compile docs gallery architecture tests tests-avx2 stress bare paper bench clean \
 	matrix release types-user hooks
 
 demo: $(VENV)/.demo
@@ -65,13 +65,9 @@ tests: compile
 
 # Numbers must not depend on the width of vectors: the tests of compiled loops, as on a CPU without AVX-512. On such a CPU
 # there is nothing to do, since all tests were run so.
-RUN_TESTS_AVX2 = $(BIN)/python tests/on_avx2.py -q
-
-compile-avx2: $(VENV)/.test
+tests-avx2: $(VENV)/.test
 	$(BIN)/python tests/on_avx2.py --compile
-
-tests-avx2: compile-avx2
-	$(RUN_TESTS_AVX2)
+	$(BIN)/python tests/on_avx2.py -q
 
 # What is done to break the library, and how often it breaks: docs/reliability.md. Takes hours.
 stress: $(VENV)/.test $(VENV)/.release

@@ -135,7 +135,7 @@ def chain_of_nothing(n: int) -> Any:
 
 def on_cluster(n_workers: int, divided: bool, frame: Any, new: Any, expected: Any) -> Record:
     """Return the costs of a fit on a local cluster, which has done another one before."""
-    cluster_chunks.ENOUGH = inf if divided else 0.0
+    cluster_chunks.MIN_MEMBERS_PER_THREAD = inf if divided else 0.0
     from distributed import Client, LocalCluster
 
     with (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bdkn import RowNumberFolds
 from bdkn.data.rows import Rows
-from bdkn.data.sample import MemberFolds, chunk_of, draw_sample, fold_of, group_numbers, is_held_out, mixed
+from bdkn.data.sample import MemberFolds, chunk_of, draw_sample, fold_of, group_numbers, hash_numbers, is_held_out
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**31))
@@ -17,7 +17,7 @@ def test_mixing_is_splitmix(number, salt):
         z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
         return z ^ (z >> 31)
 
-    assert int(mixed(np.array([number], dtype=np.uint64), salt)[0]) == scrambled(number ^ scrambled(salt))
+    assert int(hash_numbers(np.array([number], dtype=np.uint64), salt)[0]) == scrambled(number ^ scrambled(salt))
 
 
 def test_folds_are_of_nearly_equal_size_and_independent_of_chunks_and_of_other_seeds():

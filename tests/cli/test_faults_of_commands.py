@@ -13,7 +13,7 @@ import typer
 import bdkn
 from bdkn.cli.terminal import Screen, errors_as_messages
 from bdkn.cli.update import changing
-from bdkn.storage.atomic import alone
+from bdkn.storage.atomic import locked
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_two_updates_of_one_file_wait_for_each_other(home: Path, tmp_path: Path)
     model.write_bytes((home / "flats.bdkn").read_bytes())
     words = ["update", str(model), str(rows), "--target", "price", "--out", str(model)]
     results = []
-    with alone(model):
+    with locked(model):
         thread = threading.Thread(target=lambda: results.append(CliRunner().invoke(app, words)))
         thread.start()
         thread.join(0.5)
@@ -62,5 +62,5 @@ def test_two_updates_of_one_file_wait_for_each_other(home: Path, tmp_path: Path)
 def test_another_file_is_changed_without_waiting(tmp_path: Path) -> None:
     model, out = tmp_path / "model.bdkn", tmp_path / "new.bdkn"
     model.write_text("")
-    with alone(model), changing(model, out, Screen()):
+    with locked(model), changing(model, out, Screen()):
         assert os.listdir(tmp_path) == ["model.bdkn"]

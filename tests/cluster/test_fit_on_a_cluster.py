@@ -73,7 +73,7 @@ def on_passes(monkeypatch, call):
 def test_any_partition_gives_the_bits_of_one_machine(client, on_one_machine, monkeypatch, n_partitions, threads):
     made = []
     on_passes(monkeypatch, made.append)
-    monkeypatch.setattr(cluster_chunks, "ENOUGH", threads)  # members whole, or divided by folds
+    monkeypatch.setattr(cluster_chunks, "MIN_MEMBERS_PER_THREAD", threads)  # members whole, or divided by folds
     frame = dd.from_pandas(FRAME, npartitions=n_partitions)
     model = BDKNRegressor(**SMALL, verbose=1).fit(DaskRows(frame, "price", **NAMES))
     assert same(model, on_one_machine)

@@ -9,16 +9,16 @@ import pytest
 
 from bdkn import ArrayRows
 from bdkn.data.rows import Rows
-from bdkn.data.sample import Drawn, draw_sample, exact_sum, group_numbers, merged_in_tree
+from bdkn.data.sample import SampleCandidates, draw_sample, exact_sum, group_numbers, merged_in_tree
 from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.data.sources import NamedColumns
-from bdkn.ensemble.chunks import KnownInputs, RowEncoding, ThisMachine
+from bdkn.ensemble.chunks import KnownInputs, LocalChunks, RowEncoding
 from bdkn.ensemble.cluster import (
-    Place,
+    Partition,
+    candidate_rows,
     chunk_of_frame,
-    drawn_rows,
     encoded_rows,
-    merged_draws,
+    merged_candidates,
     on_cluster,
 )
 from bdkn.errors import ClusterError, InvalidParameterError
@@ -34,12 +34,12 @@ CUTS = [0, 17, 17, 60, 90]
 
 
 def partitions():
-    """Return the rows as data frames, with their places."""
+    """Return the rows as data frames, with their descriptions."""
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(ROWS.X, columns=list("abc")).assign(y=ROWS.y, weight=ROWS.counts, group=ROWS.groups)
     columns = NamedColumns.of("the frame", list(frame.columns), "y", sample_weight="weight", groups="group")
     return [
-        (frame[start:stop], Place(columns, number, start, stop - start))
+        (frame[start:stop], Partition(columns, number, start, stop - start))
         for number, (start, stop) in enumerate(pairwise(CUTS))
     ]
 
@@ -59,8 +59,8 @@ def test_a_sum_of_weights_is_exact_in_any_order():
 
 def test_partitions_draw_the_sample_of_one_pass():
     expected = draw_sample(ArrayRows(ROWS.X, ROWS.y, ROWS.counts, ROWS.groups), 20)
-    parts = [drawn_rows(frame, place, 2**63, 20) for frame, place in partitions()]
-    drawn = merged_in_tree(parts, lambda one, other: merged_draws(one, other, 20))
+    parts = [candidate_rows(frame, partition, 2**63, 20) for frame, partition in partitions()]
+    drawn = merged_in_tree(parts, lambda one, other: merged_candidates(one, other, 20))
     found = drawn.sample()
     assert np.array_equal(found.rows.X, expected.rows.X)
     assert np.array_equal(found.numbers, expected.numbers)
@@ -70,24 +70,24 @@ def test_partitions_draw_the_sample_of_one_pass():
 
 
 def test_partitions_without_counted_rows_draw_nothing():
-    frame, place = partitions()[0]
-    none = drawn_rows(frame[:1], replace(place, size=1), 2**64, 20)  # the weight of the first row is 0
+    frame, partition = partitions()[0]
+    none = candidate_rows(frame[:1], replace(partition, size=1), 2**64, 20)  # the weight of the first row is 0
     assert none.rows is None
-    assert isinstance(merged_draws(none, none, 20), Drawn)
-    assert merged_draws(none, none, 20).n == 0
+    assert isinstance(merged_candidates(none, none, 20), SampleCandidates)
+    assert merged_candidates(none, none, 20).n == 0
 
 
 def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
     inputs, targets = Standardizer.fit(Rows(ROWS.X, ROWS.y)), TargetScaler.fit(ROWS.y)
     encoding, numbers = RowEncoding(None, 3, inputs, targets, 3), np.array([3, 20, 61], dtype=np.uint64)
     known, source = KnownInputs(numbers, np.full((3, 3), 0.5)), ArrayRows(ROWS.X, ROWS.y, ROWS.counts, ROWS.groups)
-    with ThisMachine(source, 40) as place:
-        place.write(place.sample(), encoding, known)
-        expected = [place.chunk(number) for number in range(place.n_chunks)]
+    with LocalChunks(source, 40) as chunks:
+        chunks.write(chunks.sample(), encoding, known)
+        expected = [chunks.chunk(number) for number in range(chunks.n_chunks)]
     assert len(expected) == 2
     frames = [
-        encoded_rows(frame, place, encoding, known.between(place.first, place.first + place.size), 2)
-        for frame, place in partitions()
+        encoded_rows(frame, partition, encoding, known.between(partition.first, partition.first + partition.size), 2)
+        for frame, partition in partitions()
     ]
     pd = pytest.importorskip("pandas")
     frame = pd.concat(frames[::-1])
@@ -105,9 +105,9 @@ def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
 def test_a_frame_that_changes_between_passes_is_refused():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1.0, 2.0], "y": [1.0, 2.0]})
-    place = Place(NamedColumns.of("the frame", ["a", "y"], "y"), number=1, first=7, size=3)
+    partition = Partition(NamedColumns.of("the frame", ["a", "y"], "y"), number=1, first=7, size=3)
     with pytest.raises(InvalidParameterError, match=r"partition 1 had 3 rows at first and 2 then: persist"):
-        drawn_rows(frame, place, 2**64, 20)
+        candidate_rows(frame, partition, 2**64, 20)
 
 
 class Client:

@@ -39,7 +39,7 @@ def test_a_torch_module_keeps_its_precision_and_may_give_standard_deviations():
     module = Heads()
     mean, std = predict_mean_std(module, X)
     weight, bias = (part.detach().numpy() for part in module.line.parameters())
-    np.testing.assert_allclose(mean, X @ weight[0] + bias, rtol=1e-14)
+    np.testing.assert_allclose(mean, X @ weight[0] + bias, rtol=1e-14, atol=1e-15)  # of terms near 1
     np.testing.assert_allclose(std, np.exp(X[:, 0]), rtol=1e-14)
     _, std = predict_mean_std(nn.Flatten(), X[:, :1])  # no parameters, so no precision of its own
     assert std is None

@@ -329,12 +329,12 @@ def test_a_process_that_must_wait_reports_it_once(tmp_path, monkeypatch, notifie
             raise BlockingIOError
 
     monkeypatch.setattr(atomic.fcntl, "flock", flock)
-    with atomic.alone(tmp_path, messages.append if notified else None):
+    with atomic.locked(tmp_path, messages.append if notified else None):
         assert calls == [atomic.fcntl.LOCK_EX | atomic.fcntl.LOCK_NB, atomic.fcntl.LOCK_EX]
     assert messages == [f"waiting for another process, which changes {tmp_path}"] * notified
 
 
 def test_without_a_module_of_locks_nobody_waits_and_nothing_is_opened(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "fcntl", None)
-    with atomic.alone(tmp_path / "absent"):
+    with atomic.locked(tmp_path / "absent"):
         pass

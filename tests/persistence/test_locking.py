@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from bdkn.storage.atomic import alone
+from bdkn.storage.atomic import locked
 
 pytest.importorskip("fcntl")
 
 
 def _in_thread(path: Path, notes: list[str], order: list[str]) -> threading.Thread:
-    """Start a thread that wants to be alone, too."""
+    """Start a thread that wants the lock, too."""
 
     def work() -> None:
-        with alone(path, notes.append):
+        with locked(path, notes.append):
             order.append("second")
 
     thread = threading.Thread(target=work)
@@ -29,7 +29,7 @@ def _in_thread(path: Path, notes: list[str], order: list[str]) -> threading.Thre
 def test_the_second_waits_for_the_first_also_if_the_file_is_replaced(tmp_path: Path, replaced: bool) -> None:
     path, notes, order = tmp_path / "file", list[str](), list[str]()
     path.write_text("old")
-    with alone(path):
+    with locked(path):
         thread = _in_thread(path, notes, order)
         while not notes:  # until the thread waits
             thread.join(0.01)
@@ -45,13 +45,13 @@ def test_the_second_waits_for_the_first_also_if_the_file_is_replaced(tmp_path: P
 def test_a_process_that_waits_for_a_replaced_file_waits_for_the_lock_of_the_new_one(tmp_path: Path) -> None:
     path, notes, order = tmp_path / "file", list[str](), list[str]()
     path.write_text("old")
-    with alone(path):
+    with locked(path):
         thread = _in_thread(path, notes, order)
         while not notes:
             thread.join(0.01)
         (tmp_path / "new").write_text("new")
         os.replace(tmp_path / "new", path)
-        new = alone(path)
+        new = locked(path)
         new.__enter__()
     while len(notes) < 2:  # it saw that the file was another one, and waits for that
         thread.join(0.01)
@@ -62,9 +62,9 @@ def test_a_process_that_waits_for_a_replaced_file_waits_for_the_lock_of_the_new_
 
 
 def test_a_folder_can_be_locked_and_an_error_frees_it(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="inside"), alone(tmp_path):
+    with pytest.raises(ValueError, match="inside"), locked(tmp_path):
         raise ValueError("inside")
-    with alone(tmp_path):
+    with locked(tmp_path):
         pass
 
 
@@ -75,5 +75,5 @@ def test_without_locks_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError("no locks here")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with alone(tmp_path):
+    with locked(tmp_path):
         pass

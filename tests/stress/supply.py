@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 TESTS = (
     *("tests/golden", "tests/tables", "tests/table_files", "tests/persistence", "tests/test_public_names.py"),
     *("tests/predictive/test_student_t.py", "tests/inference/test_conjugate.py"),
-    *("tests/regressors/test_save_load.py", "tests/regressors/test_frames.py", "tests/report/test_tables.py"),
+    *("tests/regressors/test_save_load.py", "tests/regressors/test_frames.py", "tests/report/test_model_page.py"),
     *("tests/cli/test_help.py", "tests/cli/test_fit_command.py", "tests/cli/test_predict_command.py"),
     "tests/plots/test_plots.py",
 )

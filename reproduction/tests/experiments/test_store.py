@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiny import cell
 
 from bdkn.errors import InvalidParameterError
-from bdkn.storage.atomic import alone
+from bdkn.storage.atomic import locked
 from bdkn_paper.experiments import pending
 from bdkn_paper.store import Cell, Store, pack, records, unpack
 from bdkn_paper.store import store as store_module
@@ -255,7 +255,7 @@ def test_two_that_pack_into_one_folder_wait_for_each_other(tmp_path):
     folder = tmp_path / "results"
     folder.mkdir()
     thread = threading.Thread(target=pack, args=(stores[1], tmp_path / "results"))
-    with alone(folder):  # as the first one does while it adds its records
+    with locked(folder):  # as the first one does while it adds its records
         thread.start()
         thread.join(0.3)
         assert thread.is_alive()  # it waits, however fast it is

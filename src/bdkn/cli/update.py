@@ -68,10 +68,10 @@ def update(
 
 def changing(model: Path, out: Path, screen: Screen) -> AbstractContextManager[None]:
     """Return a lock if a file is replaced: of two updates at once, one would lose the rows of the other."""
-    from bdkn.storage.atomic import alone
+    from bdkn.storage.atomic import locked
 
     is_same = model.exists() and out.exists() and model.samefile(out)
-    return alone(model, screen.progress) if is_same else nullcontext()
+    return locked(model, screen.progress) if is_same else nullcontext()
 
 
 def state_of(model: Any) -> dict[str, float]:

@@ -103,7 +103,7 @@ def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int = 
 
 def _piece(frame: Any, columns: NamedColumns, number: int) -> Piece:
     def numbers(name: Any) -> NDArray[Any]:
-        """Return a column of numbers in double precision, nan for missing ones; other objects unchanged."""
+        """Return a column of numbers in double precision, nan for missing values; a column of objects unchanged."""
         column = frame[name]
         is_object = column.dtype == np.dtype(object)
         return np.asarray(column if is_object else column.to_numpy(np.float64, na_value=np.nan))

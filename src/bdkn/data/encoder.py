@@ -1,7 +1,7 @@
-"""Encoding of a data frame as numbers, column by column, and a report on it in words.
+"""Encoding of a data frame as numbers, column by column, and a report on the columns.
 
-Each encoder of a column works in two steps: ``code`` converts values to finite numbers that do not depend on targets,
-and ``expand`` converts these codes to inputs.
+Each column encoder works in two steps: ``code`` converts values to finite numbers that do not depend on targets, and
+``expand`` converts these codes to inputs.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import ndtri
 
-from bdkn.data.reading import RawColumn, as_numbers, as_text, column_names, is_frame, read_column, read_text
+from bdkn.arrays import column_names, is_frame
+from bdkn.data.reading import RawColumn, as_numbers, as_text, read_column, read_text
 from bdkn.data.rows import as_frame
 from bdkn.errors import ColumnsWarning, InvalidParameterError, listed, warn_user
 from bdkn.storage.fields import Choice, Either, Items, Plain, floats, must, stored
 from bdkn.typing import FloatArray, IndexArray
 
 ONE_HOT = 12
-"""Maximum number of values of a category for each value to get its own indicator."""
+"""Maximum number of distinct values of a category in which every value gets its own indicator."""
 
 _MIN_ROWS_OF_VALUE = 20
-"""Minimum rows for a value to get its own indicator, in a category with more values than that."""
+"""Minimum number of rows for a value to get its own indicator in a category with more than ``ONE_HOT`` values."""
 
 _YEAR, _WEEK = 365.2425, 7.0
 
 CYCLES = {_YEAR: "time of year", _WEEK: "weekday", 1.0: "time of day"}
-"""Names of the cycles of dates, by their length in days."""
+"""Names of the cycles of dates by their length, in days."""
 
 ColumnName = Annotated[Any, Either(tuple, Items(Plain(single=True)), Plain(single=True))]
 """Name of a column: text, a number or, with several headers, a tuple of them."""
@@ -46,7 +47,7 @@ class _Column:
 
 
 class _NumericColumn(_Column):
-    """Base class of encoders of numbers, with ``fill`` in place of missing ones."""
+    """Base class of encoders of numbers; missing values are replaced by ``fill``."""
 
     name: ColumnName
     fill: float
@@ -54,7 +55,7 @@ class _NumericColumn(_Column):
 
     @property
     def n_codes(self) -> int:
-        """The number of codes per value: two if there were missing values in training."""
+        """Number of codes per value: two if there were missing values in training."""
         return 2 if self.some_missing else 1
 
     def code(self, column: RawColumn) -> FloatArray:
@@ -126,7 +127,7 @@ class DateColumn(_NumericColumn):
         return (*super().features, *pairs)
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the codes, and the sine and cosine of the place in each cycle."""
+        """Return the codes, and the sine and cosine of the phase of each cycle."""
         turns = codes[:, :1] * (2 * np.pi / np.array(self.cycles)) if self.cycles else np.empty((len(codes), 0))
         pairs = np.stack([np.sin(turns), np.cos(turns)], axis=2).reshape(len(codes), -1)
         return np.hstack([codes, pairs])
@@ -218,7 +219,7 @@ class CategoryColumn:
     def learn(
         self, codes: FloatArray, scores: FloatArray, counts: FloatArray, parts: IndexArray
     ) -> tuple[CategoryColumn, FloatArray]:
-        """Return the encoder with statistics of the targets of all rows, and the inputs of these rows.
+        """Return the encoder with target statistics of all rows, and the inputs of these rows.
 
         The statistics in the inputs of a row are computed from the rows of other parts, and so without its own target.
         """
@@ -234,8 +235,8 @@ class CategoryColumn:
                 inputs[at, -2:] = statistics[number[at]]
         learned = self.inputs.copy()
         learned[:, -2:], differ = target_statistics(number, scores, counts, k)
-        # If values do not differ, the statistics are noise, which would be magnified when inputs are scaled. If all
-        # rows of each value are in one part, no training row has statistics of its value.
+        # If the means of values do not differ, the statistics are noise, which scaling would amplify. If all rows of
+        # each value are in one part, no training row has statistics of its value.
         if not differ or not inputs[:, -1].any():
             learned[:, -2:] = learned[-1, -2:]
             inputs[:, -2:] = learned[-1, -2:]
@@ -245,7 +246,7 @@ class CategoryColumn:
 @stored
 @dataclass(frozen=True, eq=False)
 class UnusedColumn(_Column):
-    """A column that is not used, with the reason ``why``."""
+    """A column that is not used, for the reason ``why``."""
 
     name: ColumnName
     kind: str
@@ -259,7 +260,7 @@ class UnusedColumn(_Column):
 
 
 BUCKETS = 2048
-"""Number of buckets to which character sequences are hashed."""
+"""Number of hash buckets of character sequences."""
 
 _MAX_DIRECTIONS = 8
 """Maximum number of inputs of a column of text."""
@@ -271,7 +272,7 @@ _SEQUENCE = 4
 @stored
 @dataclass(frozen=True, eq=False)
 class TextColumn(_Column):
-    """Encoder of free text as coordinates along the ``directions`` (buckets, k) in which training texts differ most.
+    """Encoder of free text as coordinates along the ``directions`` (buckets, k) of largest variance of training texts.
 
     A text is represented by its set of sequences of four characters. Each is hashed to a bucket, which is weighted by
     the logarithm of its inverse frequency (``rarity``).
@@ -314,7 +315,7 @@ class TextColumn(_Column):
 
 
 def _buckets(column: RawColumn) -> Any:
-    """Return a sparse table (n, buckets) with 1 for each bucket of the character sequences of a text."""
+    """Return a sparse table (n, buckets) of indicators of the character sequences in each text."""
     rows, columns = [], []
     for row, text in enumerate(column.values):
         padded = f" {(text or '').lower()} "
@@ -367,7 +368,7 @@ def target_statistics(
 
 
 def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return the targets as quantiles of a standard normal by their rank, so that no target dominates a mean."""
+    """Return normal quantiles of the ranks of the targets, so that outliers do not dominate a mean."""
     values, inverse = np.unique(y, return_inverse=True)
     size = np.bincount(inverse, counts, len(values))
     middle = np.cumsum(size) - size / 2
@@ -387,13 +388,13 @@ def parts_of_rows(n: int, sets: IndexArray | None) -> IndexArray:
 # A whole data frame
 
 _FREE_TEXT = 0.5
-"""Minimum ratio of different values to rows for a column of text to be free text or an identifier."""
+"""Minimum ratio of distinct values to rows for a text column to be free text or an identifier."""
 
 _MAX_CATEGORIES = 30
-"""Number of different values up to which a column of text is a category, whatever the number of rows."""
+"""Maximum number of distinct values of a text column that is a category for any number of rows."""
 
 _TOLERANCE = 1e-9
-"""Maximum distance of the correlation from ±1 if a column repeats the target."""
+"""Maximum distance from ±1 of the correlation between the target and a column that repeats it."""
 
 
 @stored
@@ -557,7 +558,7 @@ def _check_finite(column: RawColumn) -> None:
 
 
 def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
-    """Return a column to predict, converted to the kind that it had in training; raise if that is impossible."""
+    """Convert a column to the kind that it had in training; raise if that is impossible."""
     _check_finite(column)
     if isinstance(encoder, CategoryColumn | TextColumn):
         if column.kind == "text":
@@ -584,7 +585,7 @@ def _warn_of_new_values(encoder: ColumnEncoder, column: RawColumn, codes: FloatA
     if missing and isinstance(encoder, NumberColumn | DateColumn) and not encoder.some_missing:
         warn_user(
             f"column {column.name!r} is missing in {missing} of {len(column.values)} rows, and was never in training; "
-            "these rows are predicted with its median in training, and their intervals do not know that it is missing",
+            "these rows are predicted with its median in training, and their intervals are not wider for it",
             ColumnsWarning,
         )
     if not isinstance(encoder, CategoryColumn):
@@ -594,7 +595,7 @@ def _warn_of_new_values(encoder: ColumnEncoder, column: RawColumn, codes: FloatA
     if unseen and ((codes >= k).all() or k == 2):  # no value is known, or it is neither of two: perhaps a spelling
         warn_user(
             f"column {column.name!r} holds values that it did not have in training: {listed(unseen, 5)} in place of "
-            f"{listed(encoder.values, 5)}. If they are the same written in another way, correct them",
+            f"{listed(encoder.values, 5)}. If they are other spellings of the same values, correct them",
             ColumnsWarning,
         )
 
@@ -692,7 +693,7 @@ def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArr
 
 
 def _becomes_and_why(column: ColumnEncoder) -> tuple[str, str]:
-    """Return the words for the inputs of a column, and for the reason."""
+    """Return descriptions of the inputs of a column, and of the reason for them."""
     if isinstance(column, UnusedColumn):
         return "nothing: it is not used", column.why
     if isinstance(column, TextColumn):

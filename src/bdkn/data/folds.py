@@ -35,9 +35,9 @@ HOLDOUT_FRACTION = 0.1
 
 @dataclass(frozen=True, eq=False)
 class RowsWithout:
-    """The numbers of all of ``n`` rows but those in ``held_out``.
+    """The numbers of all ``n`` rows except those in ``held_out``.
 
-    NumPy converts it to an array when the numbers are needed: the arrays of all networks would take much memory.
+    NumPy converts it to an array when the numbers are needed, as the arrays of all networks would take much memory.
     """
 
     n: int
@@ -214,12 +214,12 @@ class OwnFolds:
 
 
 def name_key(name: str) -> tuple[int]:
-    """Return a spawn key for the random numbers of a member, which differs between names."""
+    """Return the spawn key of a member's random numbers, computed from its name."""
     return (zlib.crc32(name.encode()),)
 
 
 def _sorted(numbers: IndexArray, n: int) -> IndexArray:
-    """Return numbers of rows, no row twice, in rising order: marks take less time than a sort."""
+    """Return distinct row numbers in ascending order; a mask is faster than a sort."""
     is_there = np.zeros(n, dtype=np.bool_)
     is_there[numbers] = True
     return np.flatnonzero(is_there)
@@ -239,10 +239,10 @@ class ShuffledRows:
 
 @dataclass(frozen=True, eq=False)
 class Splitting:
-    """The rows of a table, the numbers of the rows that are used, and the number of the set of each of them.
+    """The rows of a table, the numbers ``used`` of the rows to fit, and sets of rows that stay together.
 
-    Rows of one set are in the same fold; ``sets`` is None if each row is a set of its own. ``groups`` are the labels
-    that the user gave to all rows of the table, None if there are none.
+    ``sets`` has the number of the set of each used row (None: each row is a set of its own); rows of one set are in the
+    same fold. ``groups`` are the labels that the user gave for all rows of the table, None if there are none.
     """
 
     rows: Rows
@@ -251,19 +251,19 @@ class Splitting:
     groups: NDArray[Any] | None = None
 
     def by_cv(self, cv: Any) -> Self:
-        """Return the splitting ``by_folds`` of ``cv``, this one for a number of folds or a splitter lacking groups."""
+        """Return the splitting ``by_folds`` of ``cv``, if it is row numbers or a splitter that needs no groups."""
         if self.groups is not None or cv is None or is_fold_count(cv) or isinstance(cv, GroupsConsumerMixin):
             return self
         return self.by_folds(self.cross(cv, np.random.default_rng(0)), cv)
 
     def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> Self:
-        """Return the splitting whose sets are ``folds``, if ``cv`` chose them and no groups are given.
+        """Return the splitting whose sets are ``folds``, if these come from ``cv`` and no groups are given.
 
-        A fold may hold whole groups, places or periods, which only ``cv`` defines. If the forest of a density or target
-        statistics separated its rows, a row would be predicted from others of its group, which new rows do not have:
-        with ``GroupKFold`` as row numbers, 90 % intervals then covered 50 to 76 % of new groups, and 79 % of the future
-        with ``TimeSeriesSplit`` and time as an input (88 % now, and a lower NLL). Rows that are never held out are one
-        set. Folds of samples that are shuffled one by one are no sets.
+        A fold may consist of whole groups, places or periods, which only ``cv`` defines. If the forest of a density or
+        the target statistics separated its rows, a row would be predicted from others of its group, which new rows do
+        not have. With ``GroupKFold`` as row numbers, 90 % intervals then covered 50 to 76 % of new groups, and 79 % of
+        the future with ``TimeSeriesSplit`` and time as an input (88 % now, and a lower NLL). Rows that are never held
+        out are one set. Folds of a splitter that shuffles single samples are not used as sets.
         """
         if self.groups is not None or isinstance(folds, OwnFolds) or folds.kept is None or _shuffles_rows(cv):
             return self
@@ -273,7 +273,7 @@ class Splitting:
         return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
-        """Return the folds of the used rows by a splitter, which receives what is ``given``, or by row numbers."""
+        """Return the folds of the used rows; a splitter gets the groups and the parameters ``given``."""
         splits = cv
         if hasattr(cv, "split"):
             groups = {} if self.groups is None else {"groups": self.groups}
@@ -284,7 +284,7 @@ class Splitting:
         return Folds.of(len(self.rows), splits).only(self.used)
 
     def digest(self, cv: Any = None) -> str:
-        """Return a hash of the groups and of ``cv``; empty without groups if ``cv`` is None or a number."""
+        """Return a hash of the groups and of ``cv``; empty if there are no groups and ``cv`` is None or a number."""
         if self.groups is None and (cv is None or is_fold_count(cv)):
             return ""
         seen = hashlib.sha256()
@@ -299,7 +299,7 @@ class Splitting:
         return seen.hexdigest()
 
     def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
-        """Return folds: ``cv`` random ones, or those of a splitter, at random if its ``random_state`` is None."""
+        """Return ``cv`` random folds, or those of a splitter, which gets a seed if its ``random_state`` is None."""
         if is_fold_count(cv):
             return Folds.cross(len(self.used), cv, generator, self.sets)
         if getattr(cv, "random_state", 0) is None:
@@ -327,12 +327,12 @@ Seeds = Sequence[np.random.SeedSequence]
 class FoldPlan:
     """The networks to train, fold by fold, and the rows that each fold holds out.
 
-    Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``member_seeds``
-    has one seed per member. ``fold_of``, of shape (n, H), is the fold that holds out a row, for each member, and -1 if
-    none does. ``held_out`` are the rows that all members hold out, None if every row is held out once. With ``refit`` a
-    member predicts with one more network, trained on all rows, instead of the average over its folds; these networks
-    are the last ones. ``by_number`` gives the folds of any other rows as functions of row numbers; None for rows in
-    memory.
+    ``seeds``, ``members`` (the number of its member) and ``rows`` (None: all rows) have one entry per network,
+    ``names`` and ``member_seeds`` one per member. ``fold_of``, of shape (n, H), is the fold that holds out a row, for
+    each member, and -1 if none does. ``held_out`` are the rows that all members hold out, None if every row is held out
+    once. With ``refit`` a member predicts with one more network, trained on all rows, instead of the average over its
+    folds; these networks are the last ones. ``by_number`` gives the folds of any other rows as functions of row
+    numbers; None for rows in memory.
     """
 
     names: tuple[str, ...]
@@ -409,7 +409,7 @@ class FoldPlan:
 
     @property
     def rows_per_member(self) -> float:
-        """Rows that the networks of a member are trained on, all together."""
+        """Total number of training rows of the networks of a member."""
         total = sum(len(self.fold_of) if numbers is None else len(numbers) for numbers in self.rows)
         return total / len(self.names)
 
@@ -429,7 +429,7 @@ class FoldPlan:
         )
 
     def for_chunk(self, units: Numbers, members: Sequence[int], names: tuple[str, ...]) -> FoldPlan:
-        """Return the plan by which some members predict the held-out rows with these numbers; it trains nothing."""
+        """Return the plan of some members for predicting the held-out rows of a chunk, without networks to train."""
         assert self.by_number is not None, "rows in blocks have folds that are functions of their numbers"
         fold_of = replace(self.by_number, seeds=tuple(self.by_number.seeds[h] for h in members)).of(units)
         is_held_out = fold_of[:, 0] >= 0
@@ -485,7 +485,7 @@ def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:
 
 
 def child_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """Return the child of that number, which does not depend on what else was spawned from the seed."""
+    """Return the child seed of that number, whatever else was spawned from the seed."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 

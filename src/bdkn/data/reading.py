@@ -19,14 +19,11 @@ from bdkn.typing import FloatArray
 DAY = 86_400.0
 """Seconds per day."""
 
-INDEX_NAMES = re.compile(r"__index_level_\d+__")
-"""Names of the columns in which pyarrow stores the index of a pandas data frame."""
-
 _NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
-"""Types of objects that are neither a number nor a text."""
+"""Types of objects that are neither numbers nor text; their values are refused."""
 
 _MAX_CODES = 10
-"""Maximum number of different numbers in a column of text that remains text, as they may be codes of categories."""
+"""Maximum number of distinct numbers in a text column that remains text, as they may be codes of categories."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,35 +50,6 @@ class RawColumn:
         if self.kind == "text":
             return np.fromiter((value is None for value in self.values), bool, len(self.values))
         return np.asarray(np.isnan(self.values))
-
-
-def is_frame(X: Any) -> bool:
-    """Return whether ``X`` is a data frame of pandas, polars, pyarrow or another library that narwhals supports."""
-    if type(X).__name__ == "LazyFrame":
-        raise InvalidParameterError("X must be a table in memory; got a LazyFrame: X.collect() makes one")
-    if isinstance(X, np.ndarray | list | tuple) or not (hasattr(X, "columns") or hasattr(X, "column_names")):
-        return False
-    import narwhals.stable.v2 as nw
-
-    try:
-        return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
-    except nw.exceptions.DuplicateError:
-        column_names(X)  # raises an error that names the columns
-        raise
-
-
-def column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a data frame; raise if some are equal."""
-    if hasattr(X, "column_names"):
-        names = [name for name in X.column_names if not INDEX_NAMES.fullmatch(name)]
-    else:
-        names = list(X.columns)
-    twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise InvalidParameterError(
-            f"columns must have different names; got {', '.join(map(repr, twice))} more than once: rename or drop them"
-        )
-    return names
 
 
 def read_column(X: Any, name: Any) -> RawColumn:
@@ -111,8 +79,8 @@ def read_column(X: Any, name: Any) -> RawColumn:
 
 
 def _column_of_objects(name: Any, values: list[Any]) -> RawColumn:
-    """Return a column of Python objects as numbers, dates or durations if all values are, else as text."""
-    if set(map(type, values)) <= {str, type(None)}:  # the most frequent case, decided without a loop over the values
+    """Convert a column of Python objects to numbers, dates or durations if all values are such, else to text."""
+    if set(map(type, values)) <= {str, type(None)}:  # the most frequent case, without a loop over the values
         return RawColumn(name, "text", _texts(values))
     known = [value for value in values if not _is_missing(value)]
     if not known:
@@ -173,7 +141,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _moment(value: Any) -> np.datetime64:
-    """Return a date or a moment, converted to UTC if it has a time zone."""
+    """Return a date or a time, converted to UTC if it has a time zone."""
     if _is_missing(value):
         return np.datetime64("NaT")
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
@@ -226,7 +194,7 @@ _TRUE, _FALSE = frozenset(["true", "yes", "y", "t", "1", "1.0"]), frozenset(["fa
 
 
 def read_text(column: RawColumn) -> RawColumn:
-    """Return a column of text as numbers, dates or times of day if all values can be read so, else unchanged."""
+    """Convert a text column to numbers, dates or times of day if all its values are such; else return it unchanged."""
     if column.categories:
         return column
     known = {value for value in column.values if value is not None}
@@ -256,7 +224,7 @@ def read_text(column: RawColumn) -> RawColumn:
 
 
 def as_numbers(column: RawColumn, kind: str) -> RawColumn:
-    """Return a column of text in the format ``form`` as numbers of a kind; raise, naming the first invalid row."""
+    """Convert a text column in the format ``form`` to numbers of a kind; raise with the first row that is invalid."""
     form = column.form
 
     def read(text: str) -> float:
@@ -297,7 +265,7 @@ def as_numbers(column: RawColumn, kind: str) -> RawColumn:
 
 
 def _number_format(texts: set[str]) -> str:
-    """Return the format in which all texts are numbers; empty if there is none."""
+    """Return the number format that all texts follow; empty if there is none."""
     for form, pattern in _NUMBERS.items():
         if all(pattern.fullmatch(_without_unit(text)) for text in texts):
             with_units = any(text.strip() != _without_unit(text) for text in texts)
@@ -313,7 +281,7 @@ def _without_unit(text: str) -> str:
 
 
 def _date_formats(texts: set[str]) -> list[str]:
-    """Return the formats in which all texts are dates or moments."""
+    """Return the date formats that all texts follow."""
 
     def fit(some: Iterable[str], form: str) -> bool:
         try:
@@ -333,7 +301,7 @@ def _date_formats(texts: set[str]) -> list[str]:
 
 
 def _date_pattern(form: str) -> str:
-    """Return the format of dates as shown to users, such as DD.MM.YYYY."""
+    """Return a date format as shown to users, such as DD.MM.YYYY."""
     for directive, letters in _DIRECTIVES.items():
         form = form.replace(directive, letters)
     return form

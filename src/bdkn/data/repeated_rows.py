@@ -1,7 +1,7 @@
-"""Rows of a table that repeat others: copies, which are counted once, and rows with equal inputs.
+"""Detection of repeated rows: copies, which are used once, and rows with equal inputs, which share a fold.
 
 If a copy was in another fold than its original, a member would predict a row that it was trained on. Rows are compared
-by a hash of their values in linear time, without a copy of the table.
+by hashes of their values, in linear time and without a copy of the table.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from bdkn.data.rows import SAMPLED_ROWS
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _NEAR = 1e-3
-"""Width of the grid in whose cells numbers are nearly equal, in standard deviations."""
+"""Width of a grid cell, in standard deviations; numbers in the same cell are nearly equal."""
 
 _COARSE = 4 * _NEAR
-"""Width of a coarser grid in standard deviations: with it copies form no more pairs, but chance forms many more."""
+"""Width of a coarser cell, in standard deviations: it hardly adds pairs of copies, but many pairs by chance."""
 
 _BEYOND_CHANCE = 1000
 """Minimum ratio of pairs of equal rows to those expected by chance if columns were independent."""
 
 _MIN_DISTINCT = 10
-"""Minimum number of distinct rows, or of distinct inputs, for repetitions to count."""
+"""Minimum number of distinct rows, or of distinct inputs; in smaller tables repetitions are ignored."""
 
 _MIN_NEAR = 0.01
-"""Minimum fraction of the rows that are nearly but not exactly equal to another; fewer rows are so by chance."""
+"""Minimum fraction of rows that are nearly but not exactly equal to another row; a smaller one is due to chance."""
 
 _MAX_ROWS = 10
-"""Average number of rows with equal inputs above which these form no sets: new rows probably repeat them, too."""
+"""Maximum average number of rows per distinct input for sets to be formed; above it, new rows repeat inputs, too."""
 
 _SHIFT = 0.381966
-"""Shift of the grid, in cells, so that the median of a column is not on the edge of a cell."""
+"""Shift of the grid, in cells, which keeps the median of a column away from the edges of cells."""
 
 Keys = NDArray[np.uint64]
-"""One number for each row, equal for equal rows."""
+"""Hash of each row; equal rows have equal hashes."""
 
 
 def mixed_bits(numbers: Keys) -> Keys:
@@ -53,8 +53,8 @@ def mixed_bits(numbers: Keys) -> Keys:
 class RepeatedRows:
     """Rows of a table that repeat others.
 
-    ``copies`` is True for a row that repeats an earlier one, inputs and target. ``sets`` is a number for each row,
-    equal for rows with equal inputs, whose targets may differ; None if equal inputs need no attention.
+    ``copies`` is True for a row that repeats an earlier one, inputs and target. ``sets`` has the number of the set of
+    each row: rows with equal inputs, whose targets may differ, form a set; None if there are no such sets.
     """
 
     copies: BoolArray
@@ -64,9 +64,9 @@ class RepeatedRows:
 def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
     """Return the rows that repeat others, None if there are none.
 
-    Numbers are equal if they are exactly or, for most repetitions, nearly equal. Equal rows that are expected because
-    columns have few values do not count. Rows are copies if, where inputs are equal, targets are equal far more often
-    than among all rows.
+    Numbers count as equal if they are nearly equal or, if near equality is due to chance, exactly equal. Equal rows
+    that are expected because columns have few distinct values are ignored. Rows are copies if targets of equal inputs
+    are equal far more often than targets of all rows.
     """
     n = len(y)
     if n < _MIN_DISTINCT or not X.shape[1]:
@@ -112,7 +112,7 @@ def _pairs(keys: Keys) -> float:
 
 
 def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
-    """Return the probability of equal rows if columns were independent, estimated from some ``distinct`` rows."""
+    """Estimate the probability of equal rows under independent columns from a sample of the ``distinct`` rows."""
     some = distinct[:: max(1, len(distinct) // SAMPLED_ROWS)]
     pairs, chance = max(1.0, len(some) * (len(some) - 1) / 2), 1.0
     for part in parts:
@@ -122,7 +122,7 @@ def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
 
 
 def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
-    """Return a key for each row; numbers in one cell of a grid of this width count as equal (None: equal numbers)."""
+    """Return the hash of each row; numbers in the same grid cell count as equal (``width`` None: exact equality)."""
     keys: Keys = np.zeros(n, dtype=np.uint64)
     place = 0
     for part in parts:
@@ -164,14 +164,14 @@ def _parts(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def column_numbers(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column of numbers unchanged; of others, a number for each different value as text."""
+    """Return a numeric column unchanged, and any other column as codes of its distinct values."""
     if column.dtype.kind in "biuf":
         return column
     return np.asarray(np.unique(column.astype(str), return_inverse=True)[1])
 
 
 def _sparse_keys(X: Any) -> NDArray[np.int64]:
-    """Return an integer for each row of a sparse table, computed from its entries other than zero."""
+    """Return a hash of each row of a sparse table, computed from its nonzero entries."""
     entries = mixed_bits(bits_of(X.data) + mixed_bits(X.indices.astype(np.uint64)))
     total = np.concatenate([[np.uint64(0)], np.cumsum(np.where(X.data != 0, entries, np.uint64(0)), dtype=np.uint64)])
     return np.asarray(total[X.indptr[1:]] - total[X.indptr[:-1]]).view(np.int64) >> 12

@@ -1,4 +1,4 @@
-"""Tables of any kind, and rows of a table with their targets: taken by number, joined, and read in blocks."""
+"""Tables of any type, and rows of a table with their targets: selection by number, joining, and reading in blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLED_ROWS = 4096
 
 
 def take_rows(X: Any, rows: IndexArray | slice) -> Any:
-    """Return some rows of an array, a sparse matrix, a data frame or a list; a slice is a view if possible."""
+    """Return some rows of an array, a sparse matrix, a data frame or a list; a view for a slice, if possible."""
     if isinstance(X, np.ndarray) or issparse(X):
         return X[rows]
     if hasattr(X, "num_rows"):  # a table of pyarrow
@@ -35,7 +35,7 @@ def take_rows(X: Any, rows: IndexArray | slice) -> Any:
 
 
 def join_tables(tables: Sequence[Any]) -> Any:
-    """Return arrays, or data frames of one library, one below the other, in types that hold the values of all."""
+    """Concatenate arrays, or data frames of one library; column types are promoted to a common type."""
     if len(tables) == 1:
         return tables[0]
     if isinstance(tables[0], np.ndarray):
@@ -67,7 +67,7 @@ def join_tables(tables: Sequence[Any]) -> Any:
 
 
 def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
-    """Return columns, or rows, as a pandas data frame."""
+    """Return a dict of columns, or a list of rows, as a pandas data frame."""
     try:
         from pandas import DataFrame
     except ImportError as error:
@@ -101,7 +101,7 @@ class Rows:
     """Rows in memory: a table ``X`` of any kind, and targets ``y`` of shape (n,).
 
     ``counts`` is the number of times that each row is counted (None: once). Rows with equal labels in ``groups`` belong
-    together (None: each row is independent of all others).
+    together (None: all rows are independent).
     """
 
     X: Any
@@ -132,7 +132,7 @@ class Rows:
         return Rows(take_rows(self.X, numbers), self.y[numbers], counts, groups)
 
     def counted(self) -> Rows:
-        """Return the rows that are counted at least once."""
+        """Return the rows with a positive count."""
         if self.counts is None or self.counts.all():
             return self
         return self[np.flatnonzero(self.counts)]

@@ -1,4 +1,4 @@
-"""Random sample, chunks and folds of rows that are read in blocks, as functions of row numbers."""
+"""Random sample, chunks and folds of rows that are read in blocks; all are functions of the row numbers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from bdkn.typing import BoolArray, FloatArray, IndexArray
 _Part = TypeVar("_Part")
 
 Numbers = NDArray[np.uint64]
-"""Numbers of rows, or of the groups that they belong to."""
+"""Row numbers, or numbers of the groups that rows belong to."""
 
 CHUNK_ROWS = 2**17
-"""Number of rows of a chunk, and maximum size of the sample: tables of at most this size are fitted in memory."""
+"""Number of rows of a chunk, and maximum size of the sample; tables of at most this size are fitted in memory."""
 
 _SAMPLE, _CHUNK, _FOLD = 0x5A, 0xC4, 0xF0
-"""Salts of three independent sequences of random numbers."""
+"""Salts of the hash function for three independent sequences of random numbers."""
 
 
 def merged_in_tree(parts: Sequence[_Part], merge: Callable[[_Part, _Part], _Part]) -> _Part:
-    """Return all parts merged: neighbours in pairs, then the pairs, and so on; the last of an odd number waits."""
+    """Merge all parts in a tree of fixed shape: adjacent parts in pairs, then the results in pairs, and so on."""
     level = list(parts)
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
@@ -38,8 +38,8 @@ def merged_in_tree(parts: Sequence[_Part], merge: Callable[[_Part, _Part], _Part
     return level[0]
 
 
-def mixed(numbers: Numbers, *salts: int) -> Numbers:
-    """Return a pseudorandom number for each number and salts, by the hash function SplitMix64."""
+def hash_numbers(numbers: Numbers, *salts: int) -> Numbers:
+    """Return a pseudorandom number for each number and the salts, by the hash function SplitMix64."""
     step, z = np.uint64(0x9E3779B97F4A7C15), np.asarray(numbers, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for salt in salts:
@@ -49,21 +49,21 @@ def mixed(numbers: Numbers, *salts: int) -> Numbers:
 
 def chunk_of(numbers: Numbers, n_chunks: int) -> NDArray[np.intp]:
     """Return the chunk that each row belongs to."""
-    return (mixed(numbers, _CHUNK) % np.uint64(n_chunks)).astype(np.intp)
+    return (hash_numbers(numbers, _CHUNK) % np.uint64(n_chunks)).astype(np.intp)
 
 
 def fold_of(numbers: Numbers, n_folds: int, seed: int) -> IndexArray:
-    """Return the fold that holds out each row, or the group of that number; all folds are equally probable."""
-    return (mixed(numbers, _FOLD, seed) % np.uint64(n_folds)).astype(np.intp)
+    """Return the fold that holds out each row (or group); all folds are equally probable."""
+    return (hash_numbers(numbers, _FOLD, seed) % np.uint64(n_folds)).astype(np.intp)
 
 
 def is_held_out(numbers: Numbers, fraction: float, seed: int) -> BoolArray:
-    """Return whether each row, or the group of that number, is in a held-out random fraction of them."""
-    return np.asarray(mixed(numbers, _FOLD, seed).astype(np.float64) < fraction * 2.0**64)
+    """Return whether each row (or group) belongs to the random fraction that is held out."""
+    return np.asarray(hash_numbers(numbers, _FOLD, seed).astype(np.float64) < fraction * 2.0**64)
 
 
 def group_numbers(groups: NDArray[Any]) -> Numbers:
-    """Return a number for each label of a group, the same for equal labels in any block."""
+    """Return a hash of each group label; equal labels have equal hashes in all blocks."""
     labels, place = np.unique(groups, return_inverse=True)
     digests = [hashlib.blake2b(repr(label).encode(), digest_size=8).digest() for label in labels.tolist()]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[place.ravel()]
@@ -95,9 +95,9 @@ class MemberFolds:
 class Sample:
     """Random sample of the rows of a source, in their order, and totals of all rows.
 
-    ``numbers`` are the row numbers. ``units`` are the numbers that folds are functions of: those of the rows or, if
-    there are groups, of the groups. ``n`` is the number of rows that are counted at least once, ``n_read`` that of all
-    rows, ``total`` the sum of all counts, and ``targets_between`` the smallest and the largest target.
+    ``numbers`` are the row numbers. Folds are computed from ``units``: the row numbers or, with groups, hashes of the
+    group labels. ``n`` is the number of rows with a positive count, ``n_read`` that of all rows, ``total`` the sum of
+    all counts, and ``targets_between`` the smallest and the largest target.
     """
 
     rows: Rows
@@ -110,7 +110,7 @@ class Sample:
 
     @property
     def is_complete(self) -> bool:
-        """True if the sample consists of all rows that are counted."""
+        """True if the sample consists of all rows with a positive count."""
         return len(self.numbers) == self.n
 
 
@@ -125,10 +125,11 @@ def exact_sum(values: FloatArray) -> Fraction:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class SampleCandidates:
     """Candidates for the sample among some rows, in their order, and totals of all these rows as in ``Sample``.
 
-    ``rows`` (None: there are none) have the smallest random ``keys``; the sample has the smallest keys of all rows.
+    Each row has a random key. The sample consists of the rows with the smallest keys, so the candidates are the
+    ``rows`` (None: no rows) with the smallest ``keys`` of a part.
     """
 
     rows: Rows | None = None
@@ -141,20 +142,21 @@ class Drawn:
     high: float = -inf
 
     @classmethod
-    def of(cls, numbers: Numbers, rows: Rows, size: int, bound: int = 2**64) -> Drawn:
-        """Return at most ``size`` candidates, with keys below a bound, among rows that are counted at least once."""
+    def of(cls, numbers: Numbers, rows: Rows, size: int, bound: int = 2**64) -> SampleCandidates:
+        """Return at most ``size`` candidates with keys below ``bound`` among rows with positive counts."""
         if not len(rows):
             return cls()
-        keys, total = mixed(numbers, _SAMPLE), Fraction(len(rows)) if rows.counts is None else exact_sum(rows.counts)
+        keys = hash_numbers(numbers, _SAMPLE)
+        total = Fraction(len(rows)) if rows.counts is None else exact_sum(rows.counts)
         low, high = float(rows.y.min()), float(rows.y.max())
         drawn = cls(rows, numbers, keys, len(rows), int(numbers[-1]) + 1, total, low, high)
         if bound < 2**64:
-            drawn = drawn._at(np.flatnonzero(keys < np.uint64(bound)))
+            drawn = drawn._take(np.flatnonzero(keys < np.uint64(bound)))
         return drawn._smallest(size)
 
     @classmethod
-    def join(cls, parts: Sequence[Drawn], size: int) -> Drawn:
-        """Return at most ``size`` candidates of all parts, which follow one another."""
+    def join(cls, parts: Sequence[SampleCandidates], size: int) -> SampleCandidates:
+        """Return at most ``size`` candidates of consecutive parts."""
         rows = [part.rows for part in parts if part.rows is not None]
         return cls(
             Rows.join(rows) if rows else None,
@@ -167,10 +169,10 @@ class Drawn:
             max(part.high for part in parts),
         )._smallest(size)
 
-    def _smallest(self, size: int) -> Drawn:
-        return self if len(self.keys) <= size else self._at(np.sort(np.argpartition(self.keys, size)[:size]))
+    def _smallest(self, size: int) -> SampleCandidates:
+        return self if len(self.keys) <= size else self._take(np.sort(np.argpartition(self.keys, size)[:size]))
 
-    def _at(self, places: IndexArray) -> Drawn:
+    def _take(self, places: IndexArray) -> SampleCandidates:
         rows = self.rows[places] if self.rows is not None and len(places) else None
         return replace(self, rows=rows, numbers=self.numbers[places], keys=self.keys[places])
 
@@ -189,29 +191,29 @@ class Drawn:
             targets_between=(self.low, self.high),
         )
 
-    def __sizeof__(self) -> int:  # by which Dask decides what to move
+    def __sizeof__(self) -> int:  # used by Dask to decide what to move
         from dask.sizeof import sizeof
 
         return 200 if self.rows is None else int(sizeof(self.rows.X)) + 40 * len(self.keys)
 
 
 def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
-    """Return a random sample of the rows that are counted at least once, by one pass over a source."""
-    parts: list[Drawn] = []
+    """Return a random sample of the rows with positive counts, drawn in one pass over a source."""
+    parts: list[SampleCandidates] = []
     n_kept = 0
     for numbers, rows in counted_blocks(source):
-        # The largest key of a part of the size of the sample bounds the keys that can still enter the sample
+        # Once there are ``size`` candidates, only smaller keys than their largest one can enter the sample
         bound = int(parts[0].keys.max()) if parts and len(parts[0].keys) == size else 2**64
-        parts.append(Drawn.of(numbers, rows, size, bound))
+        parts.append(SampleCandidates.of(numbers, rows, size, bound))
         n_kept += len(parts[-1].keys)
         if n_kept > 2 * size:
-            parts = [Drawn.join(parts, size)]
+            parts = [SampleCandidates.join(parts, size)]
             n_kept = len(parts[0].keys)
-    return Drawn.join(parts or [Drawn()], size).sample()
+    return SampleCandidates.join(parts or [SampleCandidates()], size).sample()
 
 
 def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:
-    """Yield the rows that are counted at least once, block by block, with their numbers."""
+    """Yield the rows with positive counts and their numbers, block by block."""
     start = 0
     for rows in source.blocks():
         numbers, counted = counted_rows(start, rows)
@@ -221,7 +223,7 @@ def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:
 
 
 def counted_rows(first: int, rows: Rows) -> tuple[Numbers, Rows]:
-    """Return the rows that are counted at least once, with their numbers; that of the first row is ``first``."""
+    """Return the rows with positive counts and their numbers; the first of all rows has the number ``first``."""
     numbers = np.arange(first, first + len(rows), dtype=np.uint64)
     if rows.counts is None or rows.counts.all():
         return numbers, rows

@@ -1,7 +1,7 @@
 """Scaling of inputs and targets.
 
-Sums are accumulated in double precision over blocks of rows, so that a large table is never copied whole in double
-precision, and need not be in memory.
+Sums are accumulated in double precision over blocks of rows: a large table is never copied as a whole, and need not be
+in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
+from bdkn.blocks import CACHED_CELLS, rows_within
 from bdkn.data.rows import BLOCK_ROWS, SAMPLED_ROWS, Rows, RowSource
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, warn_user
 from bdkn.predictive.links import IDENTITY, Link
@@ -25,7 +25,7 @@ _NORMAL = 1.4826
 
 
 _EXTREME = 1e6
-"""Distance from the median at which a target is extreme, in robust standard deviations."""
+"""Distance from the median above which a target is extreme, in robust standard deviations."""
 
 
 def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -46,7 +46,7 @@ def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def warn_of_extreme_targets(y: FloatArray, counts: FloatArray | None) -> None:
-    """Warn of targets that are so far from all others that they determine the scale of all predictions."""
+    """Warn of extreme targets, which would determine the scale of all predictions."""
     counted = np.arange(len(y)) if counts is None else np.flatnonzero(counts)
     if not len(counted):
         return
@@ -67,16 +67,16 @@ LIMIT = 1e18
 """Maximum absolute value of a scaled number; the square of a larger one overflows in single precision."""
 
 ROUNDINGS = 10
-"""Maximum range of a column that counts as constant, in rounding errors."""
+"""Maximum range of a constant column, in rounding errors."""
 
 _LARGE = 1e150
 """Scale above which squares may overflow; below its inverse, they may underflow."""
 
 OUTLIER_RATIO = 30.0
-"""Minimum ratio of the standard deviation of a column to the robust one if the column has outliers."""
+"""Ratio of the standard deviation of a column to its robust one above which the column has outliers."""
 
 BEND = 8.0
-"""Robust standard deviations beyond which inputs of a column with outliers grow logarithmically."""
+"""Distance from the median, in robust standard deviations, beyond which outliers are compressed logarithmically."""
 
 
 class Encoder(Protocol):
@@ -100,7 +100,7 @@ class Standardizer:
 
     Outliers would increase the standard deviation until all other values become nearly equal. For columns with
     outliers, which ``outliers`` marks (None if there are none), mean and scale are the median and a robust standard
-    deviation, and inputs beyond ``BEND`` grow logarithmically.
+    deviation, and inputs beyond ``BEND`` are compressed logarithmically.
     """
 
     mean: Annotated[FloatArray, floats("p")]
@@ -169,8 +169,9 @@ class Standardizer:
     def transform(self, X: ArrayLike) -> Float32Array:
         """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""
         table = np.asarray(X)
-        scaled = np.empty(table.shape, dtype=np.float32)
-        for part in row_slices(len(table), rows_within(CACHED_CELLS, self.n_columns)):
+        scaled, step = np.empty(table.shape, dtype=np.float32), rows_within(CACHED_CELLS, self.n_columns)
+        for start in range(0, len(table), step):
+            part = slice(start, start + step)
             with np.errstate(over="ignore"):
                 inputs = table[part] - self.mean
                 inputs /= self.scale
@@ -253,7 +254,7 @@ class TargetScaler:
         values: TargetValues | None = None,
     ) -> TargetScaler:
         """Fit the scaler to the targets ``y``, each counted ``counts`` times (None: once)."""
-        linked = link.forward(y)
+        linked = y if link == IDENTITY else link.forward(y)
         column = Standardizer.fit(Rows(linked[:, None], linked, counts), robust=False)
         return cls(float(column.mean[0]), float(column.scale[0]), link, values)
 
@@ -274,7 +275,7 @@ class TargetScaler:
 
     def transform(self, y: FloatArray) -> FloatArray:
         """Return the scaled target in double precision."""
-        return (self.link.forward(y) - self.mean) / self.scale
+        return self.standardize(y if self.is_linear else self.link.forward(y))
 
     def standardize(self, linked: FloatArray) -> FloatArray:
         """Return g(y) in scaled units."""

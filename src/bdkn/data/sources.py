@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.arrays import read_numbers
+from bdkn.arrays import column_names, is_frame, read_numbers
 from bdkn.blocks import LARGE_CELLS, READ_ROWS, rows_within
-from bdkn.data.reading import column_names, is_frame
 from bdkn.data.rows import Rows, missing_labels, take_rows
 from bdkn.errors import InvalidParameterError, check_number, did_you_mean, listed, shown
 from bdkn.typing import BoolArray
@@ -40,7 +39,7 @@ class Piece:
 
 
 class BlockSource(ABC):
-    """Base class of row sources: a subclass yields pieces, which are checked and joined or divided to blocks.
+    """Base class of row sources: a subclass yields pieces, which are checked and then joined or split into blocks.
 
     The number of rows and the columns must be the same in every pass over the source.
     """
@@ -107,7 +106,7 @@ class BlockSource(ABC):
         self._end_pass(n)
 
     def _end_pass(self, n: int) -> None:
-        """Store the number of rows of a pass that has ended; raise if it is zero or differs from that of another."""
+        """Store the number of rows of a complete pass; raise if it is zero or differs from that of an earlier pass."""
         if self._n_rows is not None and n != self._n_rows:
             raise InvalidParameterError(
                 f"every pass must read the same rows; the first had {self._n_rows} rows, this one {n}: give a source "
@@ -124,7 +123,7 @@ def block_rows(n_columns: int) -> int:
 
 
 def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
-    """Yield rows in blocks of ``size`` rows, for parts of any sizes; the last block may be smaller."""
+    """Yield the rows of parts of any size in blocks of ``size`` rows; the last block may be smaller."""
     waiting: list[Rows] = []
     n_waiting = 0
     for rows in parts:
@@ -142,7 +141,7 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
 
 
 def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
-    """Return the rows of a piece, numbered from ``first``; raise unless they are training rows."""
+    """Return the rows of a piece, numbered from ``first``; raise if they cannot be training rows."""
     y_name, weight_name, group_name = names
     try:
         if piece.y is None:
@@ -259,7 +258,7 @@ class NamedColumns:
     def piece(
         self, X: Any, numbers: Callable[[Any], NDArray[Any]], labels: Callable[[Any], NDArray[Any]], place: str
     ) -> Piece:
-        """Return the rows of a table with columns ``X``; functions of a name return a column of numbers or labels."""
+        """Return the rows of a table with inputs ``X``; ``numbers`` and ``labels`` return a column by its name."""
         return Piece(
             X,
             numbers(self.target),
@@ -346,7 +345,7 @@ class ArrayRows(BlockSource):
 
 
 def _release_pages(array: Any) -> None:
-    """Release the pages of a memory map whose file has the same content; they are read again when needed."""
+    """Release the memory of a memory map whose file has the same content; it is read again when needed."""
     base = getattr(array, "_mmap", None)
     is_shared = isinstance(base, mmap.mmap) and getattr(array, "mode", "") in ("r", "r+", "w+")
     if is_shared and hasattr(mmap, "MADV_DONTNEED"):

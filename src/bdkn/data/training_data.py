@@ -1,7 +1,4 @@
-"""The rows of a fit: tables are read, checked and encoded, in memory or as a sample of rows that are read in blocks.
-
-Later tables are read as the training table was.
-"""
+"""Reading, checking and encoding of the rows of a fit, and of later tables in the same way."""
 
 from __future__ import annotations
 
@@ -18,12 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from bdkn.arrays import check_readable, read_numbers
+from bdkn.arrays import check_readable, column_names, is_frame, read_numbers
 from bdkn.data.dask_rows import DaskRows
 from bdkn.data.encoder import TableEncoder, warn_of_target_copies
 from bdkn.data.folds import Splitting
 from bdkn.data.parquet import ParquetRows
-from bdkn.data.reading import column_names, is_frame
 from bdkn.data.repeated_rows import find_repeated_rows
 from bdkn.data.rows import Rows, RowSource, missing_labels
 from bdkn.data.sample import Sample
@@ -40,9 +36,10 @@ DTYPES = (np.float64, np.float32)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingData(Splitting):
-    """Checked rows of a fit: all of them, with a data frame as codes, and those that are used as inputs, ``encoded``.
+    """Checked rows of a fit: ``rows`` are all of them (a data frame as codes), ``encoded`` the used ones as inputs.
 
-    ``sample`` is that of rows in blocks, None for rows in memory; ``is_new`` is False for the rows of a former fit.
+    For rows in blocks, these are the rows of ``sample`` (None: rows in memory). ``is_new`` is False if an earlier fit
+    has read the same rows.
     """
 
     reader: TableReader
@@ -67,9 +64,9 @@ class TrainingData(Splitting):
     ) -> TrainingData:
         """Return the checked rows of a fit with these parameters; ``former`` read the same rows in an earlier fit.
 
-        Rows that are counted zero times are not used. Rows that repeat another are used once, unless the user specifies
-        which rows belong together, by groups or by row numbers as ``cv``, or they are a ``sample`` of rows in blocks.
-        Without ``by_cv`` it remains to divide the data ``by_folds`` and, of a data frame, to use what is ``learned``.
+        Rows with a count of zero are not used. Of rows that repeat each other, one is used, unless the user specifies
+        which rows belong together, by groups or by row numbers as ``cv``, or rows are a ``sample`` of rows in blocks.
+        With ``by_cv=False`` the caller calls ``by_folds`` and, for a data frame, ``with_target_statistics`` later.
         """
         if former is None:
             owner = type(params).__name__
@@ -82,14 +79,14 @@ class TrainingData(Splitting):
         sets, labels, design, cv = None, None, getattr(params, "design", "in-sample"), getattr(params, "cv", None)
         by_row_numbers = design == "cross-fit" and isinstance(cv, Iterable) and not isinstance(cv, str)
         if sample is not None:
-            sets = None if sample.units is sample.numbers else _numbered(sample.units)
+            sets = None if sample.units is sample.numbers else _label_codes(sample.units)
         elif groups is not None:
             if design == "in-sample":
                 raise InvalidParameterError(
                     "groups divide rows into folds, of which design='in-sample' has none; got some"
                 )
             labels = _labels(groups, len(rows))
-            sets = _numbered(labels[used])
+            sets = _label_codes(labels[used])
         elif design != "in-sample" and not by_row_numbers:
             # One row of each set of copies is used, and rows with equal inputs are a set
             found = find_repeated_rows(encoded.X, encoded.y)
@@ -109,10 +106,10 @@ class TrainingData(Splitting):
         data = cls(rows, used, sets, labels, reader=reader, encoded=encoded, is_new=former is None, sample=sample)
         if by_cv and sample is None and design == "cross-fit" and cv is not None:
             data = data.by_cv(cv)
-        return data.learned() if by_cv and reader.encoder is not None else data
+        return data.with_target_statistics() if by_cv and reader.encoder is not None else data
 
-    def learned(self) -> TrainingData:
-        """Return the data of a data frame with statistics of targets; those for a row are of rows of other sets."""
+    def with_target_statistics(self) -> TrainingData:
+        """Add target statistics to the inputs of a data frame; those of a row exclude the rows of its set."""
         rows = self.encoded
         encoder, inputs = self.reader._required_encoder.learn(rows.X, rows.y, rows.counts, self.sets)
         data = replace(self, encoded=replace(rows, X=inputs))
@@ -122,13 +119,13 @@ class TrainingData(Splitting):
         return replace(data, reader=replace(self.reader, encoder=encoder))
 
 
-def _numbered(labels: NDArray[Any]) -> IndexArray:
-    """Return the number of each label among the different labels."""
+def _label_codes(labels: NDArray[Any]) -> IndexArray:
+    """Return integer codes of labels, from 0."""
     return np.unique(labels, return_inverse=True)[1]
 
 
 def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
-    """Return the checked labels of n rows."""
+    """Check the group labels of n rows, and return them as an array."""
     try:
         labels = np.asarray(groups)
     except ValueError as error:
@@ -155,8 +152,8 @@ class TableReader:
     """Reader of tables with the columns of the training table.
 
     Data frames are encoded as numbers by ``encoder`` (None: the training table was an array). With ``as_given`` tables
-    of any library are passed on as they are, to members that a user has chosen; ``allow_nan`` is True if all of these
-    take missing values. ``names`` are the names of the columns, if all are text; ``owner`` is the class that error
+    of any library are passed on unchanged, to members that the user gave; ``allow_nan`` is True if all of these accept
+    missing values. ``names`` are the names of the columns, if all are text; ``owner`` is the class that error
     messages name.
     """
 
@@ -195,7 +192,7 @@ class TableReader:
         return rows if self.encoder is None else replace(rows, X=self.encoder.expand(rows.X))
 
     def checked(self, X: Any, y: Any, sample_weight: Any, *, is_new: bool) -> tuple[TableReader, Rows]:
-        """Return the reader, with the columns of a training table if that ``is_new``, and checked rows."""
+        """Check a table; return its rows and the reader, fitted to its columns if it ``is_new``."""
         # One target per row
         if y is None:
             raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
@@ -208,7 +205,7 @@ class TableReader:
                 "for example with sklearn.multioutput.MultiOutputRegressor"
             )
 
-        # A data frame to encode, a table of any library, or an array; scikit-learn sums all numbers first, to find NaN
+        # A data frame to encode, a table of any library, or an array; to find NaN, scikit-learn sums all numbers
         reader, columns = self, _stand_in(self.owner)() if is_new else self._known_columns()
         if (not self.as_given and is_frame(X)) if is_new else self.takes_frame(X):
             targets = column_or_1d(read_numbers("y", y), warn=True)
@@ -289,7 +286,7 @@ class TableReader:
         check_readable("X", X)
         if is_frame(X):
             column_names(X)  # raises if some are equal
-        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to find NaN
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers to find NaN
             rows: Array = validate_data(self._known_columns(), X, reset=False, dtype=DTYPES)
         return rows
 
@@ -309,7 +306,7 @@ class TableReader:
 
 @cache
 def _stand_in(owner: str) -> Callable[[], Any]:
-    """Return a class of that name, in which scikit-learn's checks keep and compare columns."""
+    """Return an estimator class of that name, for scikit-learn's checks of the columns."""
     return type(owner, (BaseEstimator,), {})
 
 
@@ -350,15 +347,15 @@ def as_table(X: Any) -> Any:
 LARGEST_TARGET = 1e305
 """Largest absolute value of a target: intervals around a larger one would exceed the range of floats."""
 
-_LEAST_COUNTED, _MOST_COUNTED = 1e-6, 1e15
-"""Sums of weights, as numbers of rows, within which the sums of a fit keep their digits."""
+_MIN_TOTAL, _MAX_TOTAL = 1e-6, 1e15
+"""Smallest and largest sum of weights, in rows; beyond them the sums of a fit lose precision."""
 
-_SQUARED = 1e120
-"""Sums of squares of larger numbers may overflow, and those of their inverses underflow."""
+_SAFE_TO_SQUARE = 1e120
+"""Magnitude above which sums of squares may overflow; below its inverse, they may underflow."""
 
 
 def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
-    """Return how many times each of n rows is counted; raise unless these are such numbers."""
+    """Check ``sample_weight``, and return it as the counts of n rows."""
     if isinstance(sample_weight, str):
         raise InvalidParameterError(
             f"sample_weight must hold one number per row, shape ({n},); got {sample_weight!r}: if this is a column, "
@@ -373,12 +370,12 @@ def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
         raise InvalidParameterError(f"sample_weight must be >= 0, as it counts rows; got {counts.min()}")
     with np.errstate(over="ignore"):
         total = counts.sum()
-    if total > _MOST_COUNTED:
+    if total > _MAX_TOTAL:
         raise InvalidParameterError(
-            f"sample_weight must have a finite sum of at most {_MOST_COUNTED:g}, as it counts rows; got "
+            f"sample_weight must have a finite sum of at most {_MAX_TOTAL:g}, as it counts rows; got "
             f"{total:g}: divide it by its mean"
         )
-    if 0 < total < _LEAST_COUNTED:
+    if 0 < total < _MIN_TOTAL:
         raise InvalidParameterError(
             f"sample_weight counts rows: these {n} rows count as {total:.3g}, from which nothing can be learned; if "
             f"the weights are relative, divide them by their largest, {counts.max():.3g}, then by their mean"
@@ -404,13 +401,13 @@ def check_targets(y: ArrayLike) -> FloatArray:
 
 
 def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return R² of predicted means, also of numbers whose squares leave the range of double precision."""
+    """Return R² of predicted means, also for numbers whose squares overflow or underflow."""
     from sklearn.metrics import r2_score
 
     check_consistent_length(y, mean)
     weights = None if sample_weight is None else row_weights(sample_weight, len(y)) * len(y)
     peak = max(float(np.abs(y).max()), float(np.abs(mean).max()))
-    unit = 1.0 if 1 / _SQUARED < peak < _SQUARED or not peak else peak
+    unit = 1.0 if 1 / _SAFE_TO_SQUARE < peak < _SAFE_TO_SQUARE or not peak else peak
     return float(r2_score(y / unit, mean / unit, sample_weight=weights))
 
 
@@ -444,7 +441,7 @@ def as_row_source(X: Any, y: Any = None, sample_weight: Any = None, groups: Any 
 
 
 def _check_names(kind: str, y: Any, sample_weight: Any, groups: Any) -> None:
-    """Raise unless targets, weights and groups are names of columns; there must be targets."""
+    """Raise unless ``y`` and, if given, ``sample_weight`` and ``groups`` are names of columns."""
     for name, value in (("y", y), ("sample_weight", sample_weight), ("groups", groups)):
         if not isinstance(value, str | int) and (name == "y" or value is not None):
             what = "the name of its column of targets" if name == "y" else "the name of one of its columns"

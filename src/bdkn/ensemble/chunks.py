@@ -1,10 +1,10 @@
 """Chunks of encoded rows, training on them, and their statistics.
 
 The networks of a member, one per fold, go through the chunks together, each member in an order of its own. A pass over
-a chunk takes the state of these networks to the next one and changes nothing else: it can be done in any thread or
-process, again if it failed, with the same result.
+a chunk is a pure function of their state and the chunk: any thread or process can make it, or repeat it after an error,
+with the same result.
 
-The chunks of a fit are at a ``RowPlace``: this machine or a cluster. The results have the same bits in every place.
+A ``ChunkStore`` keeps the chunks of a fit, on this machine or on a cluster. The results have the same bits in both.
 """
 
 from __future__ import annotations
@@ -50,29 +50,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Rows as networks see them, in the order of their numbers, and the ``units`` from which folds are computed."""
+    """Encoded rows in the order of their numbers, and the ``units`` from which folds are computed."""
 
     rows: Rows
     units: Numbers
 
-    def __sizeof__(self) -> int:  # by which Dask decides what to move and what to keep in memory
+    def __sizeof__(self) -> int:  # used by Dask to decide what to move and what to keep in memory
         return sum(array.nbytes for array in (self.rows.X, self.rows.y, self.units)) + 8 * len(self.units)
 
 
 @dataclass(frozen=True, eq=False)
 class KnownInputs:
-    """The inputs that were learned for rows of the sample, in the order of their ``numbers``."""
+    """Encoded inputs of the sample, whose target statistics exclude the row itself, in the order of ``numbers``."""
 
     numbers: Numbers
     X: FloatArray
 
     def between(self, first: int, stop: int) -> KnownInputs:
-        """Return those of rows with numbers from ``first`` to ``stop`` - 1."""
+        """Return the inputs of rows with numbers from ``first`` to ``stop`` - 1."""
         start, end = np.searchsorted(self.numbers, np.array([first, stop], dtype=np.uint64))
         return KnownInputs(self.numbers[start:end], self.X[start:end])
 
     def put_into(self, X: FloatArray, numbers: Numbers) -> None:
-        """Set the inputs of the rows of ``X`` that are known."""
+        """Replace the rows of ``X`` that belong to the sample."""
         if len(self.numbers):
             place = np.searchsorted(self.numbers, numbers)
             known = self.numbers[np.minimum(place, len(self.numbers) - 1)] == numbers
@@ -81,7 +81,7 @@ class KnownInputs:
 
 @dataclass(frozen=True, eq=False)
 class RowEncoding:
-    """Encoding of rows: that of a data frame (None: rows are arrays of ``n_columns`` columns), then the scaling."""
+    """Encoding of rows: first that of a data frame (None: arrays with ``n_columns`` columns), then the scaling."""
 
     table: TableEncoder | None
     n_columns: int
@@ -90,7 +90,7 @@ class RowEncoding:
     n_inputs: int
 
     def __call__(self, numbers: Numbers, rows: Rows, known: KnownInputs) -> Chunk:
-        """Return rows as networks see them; those of the sample with the inputs that were learned for them."""
+        """Return the encoded rows; those of the sample have the inputs ``known``."""
         if self.table is not None:
             X = self.table.transform(rows.X)
         else:
@@ -111,16 +111,16 @@ class RowEncoding:
 # Training
 
 _ORDER = 2**32 - 2
-"""The child of a member's seed by which the order of its chunks is drawn; no fold has it."""
+"""Number of the child of a member's seed that determines the order of its chunks; no fold has this number."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemberTraining:
     """The networks of one member after ``n_passes`` passes over chunks.
 
-    There is a job for each fold and, with a refit, one more for all rows. ``folds`` are those of this member alone.
-    ``mean_count`` is how many times a row is counted on average over all chunks; ``states`` are None at the beginning.
-    ``first_fold`` is the fold that is held out from the network of the first job.
+    There is one job per fold and, with a refit, one more for all rows. ``folds`` are those of this member only.
+    ``mean_count`` is the average count of a row over all chunks; ``states`` is None before the first pass.
+    ``first_fold`` is the fold that the network of the first job holds out.
     """
 
     jobs: tuple[Job, ...]
@@ -138,7 +138,7 @@ class MemberTraining:
     def start(
         cls, settings: NetworkSettings, sample: Rows, plan: FoldPlan, member: int, n_chunks: int, mean_count: float
     ) -> MemberTraining:
-        """Return the networks of a member before training; encodings of inputs are learned from the sample."""
+        """Return the networks of a member before training; encodings of inputs are fitted to the sample."""
         assert plan.by_number is not None, "rows in blocks have folds that are functions of their numbers"
         seeds = plan.seeds[member :: len(plan.names)]
         ((encoding, _, jobs),) = settings.jobs(sample, seeds, [plan.members[member]] * len(seeds))
@@ -154,12 +154,12 @@ class MemberTraining:
             mean_count=mean_count,
         )
 
-    def __sizeof__(self) -> int:  # by which Dask decides what to move and what to keep in memory
+    def __sizeof__(self) -> int:  # used by Dask to decide what to move and what to keep in memory
         return sum(part.nbytes for state in self.states or () for part in state)
 
     @property
     def is_done(self) -> bool:
-        """Whether all passes are made."""
+        """True if all passes are made."""
         return self.n_passes == self.epochs * self.n_chunks
 
     def next_chunks(self, n: int) -> list[int]:
@@ -172,7 +172,7 @@ class MemberTraining:
         return orders[self.n_passes - epochs[0] * self.n_chunks :][: stop - self.n_passes]
 
     def after(self, chunk: Chunk) -> MemberTraining:
-        """Return the networks after a pass over a chunk, which must be the next one."""
+        """Return the networks after a pass over ``chunk``, which must be the next one in the order."""
         from bdkn.networks.fused import Run
         from bdkn.networks.job import TrainingTable
 
@@ -190,13 +190,13 @@ class MemberTraining:
         return replace(self, states=tuple(states), n_passes=self.n_passes + 1)
 
     def by_fold(self) -> list[MemberTraining]:
-        """Return this member, before training, in parts of one network each, which can be trained anywhere."""
+        """Split this member, before training, into parts with one network each, which can be trained separately."""
         assert self.states is None, "a member is divided before its training"
         return [replace(self, jobs=(job,), first_fold=self.first_fold + k) for k, job in enumerate(self.jobs)]
 
     @classmethod
     def joined(cls, parts: Sequence[MemberTraining]) -> MemberTraining:
-        """Return a member whose parts, in the order of their folds, have made the same passes."""
+        """Return the member with these parts, in the order of folds; all have made the same passes."""
         jobs = tuple(job for part in parts for job in part.jobs)
         return replace(parts[0], jobs=jobs, states=tuple(state for part in parts for state in part.states or ()))
 
@@ -221,13 +221,13 @@ class MemberTraining:
 
 
 OnPass = Callable[[float], None]
-"""Called, by any thread, with the number of passes over chunks that have been made since the last call."""
+"""Callback, called by any thread with the number of passes over chunks since the last call."""
 
 
 # Statistics of held-out rows
 
-Slopes = Callable[[FloatArray], FloatArray]
-"""The logarithm of the derivative of the scaled target, at targets in scaled units."""
+LogDerivative = Callable[[FloatArray], FloatArray]
+"""Function from targets in scaled units to log g′(y), the log derivative of the scaled target."""
 
 
 @stored
@@ -241,7 +241,7 @@ class HeldOutStatistics:
 
 
 def merged_statistics(one: HeldOutStatistics | None, other: HeldOutStatistics | None) -> HeldOutStatistics | None:
-    """Return the statistics of two parts of the rows together; None: no rows."""
+    """Return the sum of the statistics of two parts of the rows; None stands for no rows."""
     if one is None or other is None:
         return one or other
     return HeldOutStatistics(
@@ -250,11 +250,11 @@ def merged_statistics(one: HeldOutStatistics | None, other: HeldOutStatistics | 
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
-    """Summary of chunks as statistics: the networks of the members in use, the plan of their folds, the tempering τ.
+class ChunkStatistics:
+    """Computation of the statistics of a chunk: the networks of the members in use, their fold plan, the tempering τ.
 
-    ``members`` are the numbers of the members in the plan. ``constant`` are the variances of members whose networks
-    have none of their own, else None.
+    ``members`` are the numbers of the members in the plan. ``constant`` has the variances of members whose networks
+    predict none, else it is None.
     """
 
     names: tuple[str, ...]
@@ -263,7 +263,7 @@ class Summary:
     plan: FoldPlan
     tempering: float
     constant: FloatArray | None
-    slopes: Slopes
+    slopes: LogDerivative
 
     def of(self, chunk: Chunk) -> HeldOutStatistics | None:
         """Return the statistics of the held-out rows of a chunk; None if there are none."""
@@ -282,13 +282,13 @@ class Summary:
         return HeldOutStatistics(statistics, float(counts @ forecast.variance**self.tempering), float(counts @ slopes))
 
 
-# Places
+# Storage of chunks
 
 
-class RowPlace(AbstractContextManager["RowPlace"], ABC):
-    """Rows of a source, and chunks of them as networks see them; the chunks are given back when the block is left.
+class ChunkStore(AbstractContextManager["ChunkStore"], ABC):
+    """Rows of a source, and chunks of the encoded rows, which are deleted when the ``with`` block ends.
 
-    The sample and each chunk have about ``chunk_rows`` rows; ``n_chunks`` is the number of chunks, from ``write`` on.
+    The sample and each chunk have about ``chunk_rows`` rows; ``write`` sets the number of chunks, ``n_chunks``.
     """
 
     def __init__(self, source: RowSource, chunk_rows: int) -> None:
@@ -296,18 +296,18 @@ class RowPlace(AbstractContextManager["RowPlace"], ABC):
 
     @abstractmethod
     def sample(self) -> Sample:
-        """Return a sample of the rows, which is drawn in one pass."""
+        """Return a random sample of the rows, drawn in one pass."""
 
     @abstractmethod
     def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
-        """Keep all rows, encoded, in chunks."""
+        """Encode all rows and store them in chunks."""
 
     def train(
         self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
     ) -> Trained:
         """Return the networks of a plan, trained on all chunks, fold by fold.
 
-        Encodings of inputs are learned from the sample; ``mean_count`` is how many times a row is counted on average.
+        Encodings of inputs are fitted to the sample; ``mean_count`` is the average count of a row.
         """
         H = len(plan.names)
         members = [MemberTraining.start(settings, sample, plan, h, self.n_chunks, mean_count) for h in range(H)]
@@ -320,12 +320,12 @@ class RowPlace(AbstractContextManager["RowPlace"], ABC):
         """Return the members after all their passes over chunks."""
 
     @abstractmethod
-    def statistics(self, summary: Summary) -> HeldOutStatistics:
+    def statistics(self, computation: ChunkStatistics) -> HeldOutStatistics:
         """Return the statistics of all held-out rows: those of each chunk, merged in a tree."""
 
 
-class ThisMachine(RowPlace):
-    """Rows that are read in blocks by this process, and chunks in a temporary file."""
+class LocalChunks(ChunkStore):
+    """Rows that this process reads in blocks, and chunks in a temporary file."""
 
     _file: BinaryIO | None = None
 
@@ -334,11 +334,11 @@ class ThisMachine(RowPlace):
             self._file.close()
 
     def sample(self) -> Sample:
-        """Return a sample of the rows."""
+        """Return a random sample of the rows."""
         return draw_sample(self.source, self.chunk_rows)
 
     def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
-        """Keep all rows, encoded, in a temporary file, each at the end of its chunk."""
+        """Encode all rows and append each to its chunk in a temporary file."""
         self.n_chunks = number_of_chunks(sample.n, self.chunk_rows)
         counts = [] if sample.rows.counts is None else [("counts", "<f8")]
         self._record = np.dtype([("X", "<f4", (encoding.n_inputs,)), ("y", "<f8"), ("units", "<u8"), *counts])
@@ -361,7 +361,7 @@ class ThisMachine(RowPlace):
             )
 
     def _append(self, chunks: np.ndarray[Any, Any], encoded: Chunk) -> None:
-        """Write rows, each to the end of its chunk."""
+        """Append encoded rows to their chunks."""
         assert self._file is not None, "write makes the file"
         order = np.argsort(chunks, kind="stable")
         rows, records = encoded.rows, np.empty(len(chunks), dtype=self._record)
@@ -392,27 +392,27 @@ class ThisMachine(RowPlace):
         from bdkn.networks.job import threads
 
         prepare()
-        turns = [_Turn(member, self) for member in members]
-        run_all(turns, threads(n_jobs), None if on_pass is None else lambda number, turn: on_pass(1))
-        return [turn.member for turn in turns]
+        queue = [_QueuedMember(member, self) for member in members]
+        run_all(queue, threads(n_jobs), None if on_pass is None else lambda number, queued: on_pass(1))
+        return [queued.member for queued in queue]
 
-    def statistics(self, summary: Summary) -> HeldOutStatistics:
+    def statistics(self, computation: ChunkStatistics) -> HeldOutStatistics:
         """Return the statistics of all held-out rows; only one chunk at a time is in memory."""
-        parts = [summary.of(self.chunk(number)) for number in range(self.n_chunks)]
+        parts = [computation.of(self.chunk(number)) for number in range(self.n_chunks)]
         merged = merged_in_tree(parts, merged_statistics)
         assert merged is not None, "some rows are held out once"
         return merged
 
 
-class _Turn:
-    """A member in the queue: a thread that takes it makes its next pass."""
+class _QueuedMember:
+    """A member in the queue of threads; the thread that takes it makes its next pass."""
 
-    def __init__(self, member: MemberTraining, place: ThisMachine) -> None:
-        self.member, self._place = member, place
+    def __init__(self, member: MemberTraining, chunks: LocalChunks) -> None:
+        self.member, self._chunks = member, chunks
 
     @property
     def epoch(self) -> int:
-        """Passes made so far."""
+        """Number of passes made."""
         return self.member.n_passes
 
     def is_done(self) -> bool:
@@ -421,11 +421,11 @@ class _Turn:
 
     def advance(self, epochs: int) -> None:
         """Make one pass, whatever ``epochs`` is."""
-        self.member = self.member.after(self._place.chunk(self.member.next_chunks(1)[0]))
+        self.member = self.member.after(self._chunks.chunk(self.member.next_chunks(1)[0]))
 
 
 _NUMBERS_AT_ONCE = 2**20
-"""Row numbers whose chunks are computed at once."""
+"""Number of row numbers whose chunks are computed at a time."""
 
 
 def number_of_chunks(n: int, chunk_rows: int) -> int:

@@ -15,47 +15,47 @@ import numpy as np
 
 from bdkn.data.dask_rows import DaskRows, partition_rows
 from bdkn.data.rows import Rows, RowSource
-from bdkn.data.sample import Drawn, Sample, chunk_of, counted_rows, merged_in_tree
+from bdkn.data.sample import Sample, SampleCandidates, chunk_of, counted_rows, merged_in_tree
 from bdkn.data.sources import NamedColumns
 from bdkn.ensemble.chunks import (
     Chunk,
+    ChunkStatistics,
+    ChunkStore,
     HeldOutStatistics,
     KnownInputs,
+    LocalChunks,
     MemberTraining,
     OnPass,
     RowEncoding,
-    RowPlace,
-    Summary,
-    ThisMachine,
     merged_statistics,
     number_of_chunks,
 )
 from bdkn.errors import BDKNError, ClusterError, InvalidParameterError
 
 RETRIES = 2
-"""Number of times that a task is repeated after an error, as of a file system; lost workers are not counted."""
+"""Maximum number of repetitions of a task after an error, such as one of a file system; lost workers do not count."""
 
 _LARGE_GRAPH = "1 GB"
 """Size of a task graph above which Dask warns; the graph of a fit holds the inputs of the sample on purpose."""
 
 
 PASSES_AT_ONCE = 16
-"""Number of passes of a network that are submitted at once. After them its state is sent to the client. The scheduler
-can then drop these tasks, so that the loss of a worker repeats at most this number of passes."""
+"""Number of passes of a network that are submitted at a time. Then its state is sent to the client and the scheduler
+forgets these tasks, so that the loss of a worker repeats at most this number of passes."""
 
-ENOUGH = 1.0
-"""Members per thread that keep a cluster busy. If there are fewer, the networks of a member go separate ways: then bins
-of inputs are computed for each of them, which is up to twice the work."""
+MIN_MEMBERS_PER_THREAD = 1.0
+"""Minimum number of members per thread to keep a cluster busy. With fewer, the networks of a member are separate tasks,
+each of which computes the bins of inputs: up to twice the work."""
 
 
-def place_of(source: RowSource, chunk_rows: int) -> RowPlace:
-    """Return the place of the rows: for a Dask data frame the cluster whose client is active, else this machine."""
+def chunk_store(source: RowSource, chunk_rows: int) -> ChunkStore:
+    """Return the store of chunks: the cluster of the active client for a Dask data frame, else this machine."""
     client = active_client() if isinstance(source, DaskRows) else None
-    return ThisMachine(source, chunk_rows) if client is None else Cluster(source, chunk_rows, client)
+    return LocalChunks(source, chunk_rows) if client is None else ClusterChunks(source, chunk_rows, client)
 
 
 def active_client() -> Any | None:
-    """Return the client that is active; None if there is none, or inside a task of a cluster."""
+    """Return the active Dask client; None if there is none, or inside a task of a cluster."""
     if "distributed" not in sys.modules:
         return None
     from distributed import Client, get_worker
@@ -77,8 +77,8 @@ def active_client() -> Any | None:
     return client
 
 
-class Cluster(RowPlace):
-    """The rows of a Dask data frame on a cluster, and chunks as futures; a worker that trains on a chunk has it."""
+class ClusterChunks(ChunkStore):
+    """Rows of a Dask data frame on a cluster, and chunks as futures; a chunk stays on the worker that trains on it."""
 
     source: DaskRows
 
@@ -91,10 +91,10 @@ class Cluster(RowPlace):
         cancel(self.client, self._chunks)
 
     @cached_property
-    def _partitions(self) -> tuple[list[tuple[Any, Place]], int]:
-        """The partitions, delayed objects that become data frames, with their places, and the number of counted rows.
+    def _partitions(self) -> tuple[list[tuple[Any, Partition]], int]:
+        """The partitions as delayed data frames with their descriptions, and the number of rows with positive counts.
 
-        Of the partitions the target, and weights, alone are read.
+        To count the rows, only the columns of targets and weights are read.
         """
         from dask.delayed import delayed
 
@@ -103,27 +103,27 @@ class Cluster(RowPlace):
         sizes = results_of(self.client, [task(part, columns.sample_weight) for part in frame.to_delayed()])
         found, first = [], 0
         for number, (part, (size, _)) in enumerate(zip(self.source.frame.to_delayed(), sizes, strict=True)):
-            found.append((part, Place(columns, number, first, size)))
+            found.append((part, Partition(columns, number, first, size)))
             first += size
         return found, sum(counted for _, counted in sizes)
 
     def sample(self) -> Sample:
-        """Return a sample of the rows: candidates of each partition are merged in a tree."""
+        """Return a random sample of the rows: the candidates of all partitions are merged in a tree."""
         from dask.delayed import delayed
 
-        task, merge = delayed(drawn_rows), delayed(partial(merged_draws, size=self.chunk_rows))
+        task, merge = delayed(candidate_rows), delayed(partial(merged_candidates, size=self.chunk_rows))
         (partitions, n), expected = self._partitions, self.chunk_rows
         while True:
-            # At least the expected number of keys are below the bound, except with probability 1e-9
+            # The probability that fewer than ``expected`` keys are below the bound is 1e-9
             bound = int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)
-            parts = [task(part, place, bound, self.chunk_rows) for part, place in partitions]
-            drawn: Drawn = results_of(self.client, [merged_in_tree(parts, merge)])[0]
+            parts = [task(part, partition, bound, self.chunk_rows) for part, partition in partitions]
+            drawn: SampleCandidates = results_of(self.client, [merged_in_tree(parts, merge)])[0]
             if len(drawn.keys) >= min(self.chunk_rows, drawn.n):
                 return drawn.sample()
             expected *= 2
 
     def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
-        """Keep all rows, encoded, in chunks on the workers: Dask's shuffle brings the rows of a chunk together."""
+        """Encode all rows and store them in chunks on the workers; Dask's shuffle collects the rows of a chunk."""
         import dask.dataframe as dd
         from dask.delayed import delayed
         from distributed import wait
@@ -131,8 +131,10 @@ class Cluster(RowPlace):
         self.n_chunks, weighted = number_of_chunks(sample.n, self.chunk_rows), sample.rows.counts is not None
         task, shared = delayed(encoded_rows), delayed(encoding)
         parts = [
-            task(part, place, shared, known.between(place.first, place.first + place.size), self.n_chunks)
-            for part, place in self._partitions[0]
+            task(
+                part, partition, shared, known.between(partition.first, partition.first + partition.size), self.n_chunks
+            )
+            for part, partition in self._partitions[0]
         ]
         frame = dd.from_delayed(parts, meta=_frame_of_none(encoding, weighted), verify_meta=False)
         frame = frame.set_index("chunk", divisions=list(range(self.n_chunks + 1)))
@@ -144,16 +146,16 @@ class Cluster(RowPlace):
                     future.result()
 
     def _train(self, members: list[MemberTraining], n_jobs: int | None, on_pass: OnPass | None) -> list[MemberTraining]:
-        """Return the members after all their passes, which are submitted a few at a time."""
+        """Return the members after all their passes, of which a few are submitted at a time."""
         from dask.delayed import delayed
         from distributed import as_completed
 
-        few = len(members) < ENOUGH * sum(self.client.nthreads().values())
+        few = len(members) < MIN_MEMBERS_PER_THREAD * sum(self.client.nthreads().values())
         divided = [member.by_fold() if few else [member] for member in members]
         states, task = [part for parts in divided for part in parts], delayed(after_pass)
 
         def some_passes(state: MemberTraining) -> Any:
-            """Return the future of a part of a member after some more passes."""
+            """Submit the next passes of a part of a member; return the future of its state."""
             after = delayed(state)
             for number in state.next_chunks(PASSES_AT_ONCE):
                 after = task(after, self._chunks[number])
@@ -174,22 +176,22 @@ class Cluster(RowPlace):
         rest = iter(states)
         return [MemberTraining.joined([next(rest) for _ in parts]) for parts in divided]
 
-    def statistics(self, summary: Summary) -> HeldOutStatistics:
+    def statistics(self, computation: ChunkStatistics) -> HeldOutStatistics:
         """Return the statistics of all held-out rows."""
         from dask.delayed import delayed
 
-        shared, task = delayed(summary), delayed(summary_of)
+        shared, task = delayed(computation), delayed(statistics_of)
         parts = [task(shared, chunk) for chunk in self._chunks]
         [found] = results_of(self.client, [merged_in_tree(parts, delayed(merged_statistics))])
         merged: HeldOutStatistics = found
         return merged
 
 
-# Calls of the cluster
+# Calls to the cluster
 
 
 def started(client: Any, tasks: Sequence[Any]) -> list[Any]:
-    """Return futures of tasks, delayed objects, which begin to be computed."""
+    """Submit tasks, which are delayed objects, and return their futures."""
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE_GRAPH}):
@@ -198,7 +200,7 @@ def started(client: Any, tasks: Sequence[Any]) -> list[Any]:
 
 
 def results_of(client: Any, tasks: Sequence[Any]) -> list[Any]:
-    """Return the results of tasks, delayed objects."""
+    """Compute tasks, which are delayed objects, and return their results."""
     futures = started(client, tasks)
     with on_cluster(client, futures):
         results: list[Any] = client.gather(futures)
@@ -207,7 +209,7 @@ def results_of(client: Any, tasks: Sequence[Any]) -> list[Any]:
 
 @contextmanager
 def on_cluster(client: Any, futures: Collection[Any]) -> Iterator[None]:
-    """Cancel futures after an error or an interrupt, and raise errors of a cluster as errors of this library."""
+    """Cancel futures after an error or an interrupt, and convert errors of a cluster to errors of this library."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -233,13 +235,13 @@ def on_cluster(client: Any, futures: Collection[Any]) -> Iterator[None]:
 
 
 def cancel(client: Any, futures: Collection[Any]) -> None:
-    """Cancel futures, if the cluster is still there."""
+    """Cancel futures, if the cluster is still connected."""
     if client.status == "running":
         client.cancel(list(futures), force=True)
 
 
 def _own(error: BaseException) -> BDKNError | None:
-    """Return the error of this library that a task raised, if it is hidden behind one of Dask."""
+    """Return the error of this library that caused a Dask error; None if there is none."""
     cause = error.__cause__
     while cause is not None and not isinstance(cause, BDKNError):
         cause = cause.__cause__
@@ -250,8 +252,8 @@ def _own(error: BaseException) -> BDKNError | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """A partition: its columns, its number, that of its first row, and how many rows it has."""
+class Partition:
+    """Description of a partition: columns, number, number of its first row, and number of rows."""
 
     columns: NamedColumns
     number: int
@@ -270,24 +272,24 @@ class Place:
 
 
 def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
-    """Return how many rows a partition has, and how many of them are counted at least once."""
+    """Return the number of rows of a partition, and of those with positive counts."""
     return len(frame), len(frame) if weights is None else int((frame[weights] != 0).sum())
 
 
-def drawn_rows(frame: Any, place: Place, bound: int, most: int) -> Drawn:
-    """Return at most ``most`` rows of a partition whose keys are below a bound."""
-    return Drawn.of(*counted_rows(place.first, place.rows(frame)), most, bound)
+def candidate_rows(frame: Any, partition: Partition, bound: int, most: int) -> SampleCandidates:
+    """Return at most ``most`` candidates of a partition whose keys are below a bound."""
+    return SampleCandidates.of(*counted_rows(partition.first, partition.rows(frame)), most, bound)
 
 
-def merged_draws(one: Drawn, other: Drawn, size: int) -> Drawn:
-    """Return the samples and totals of two consecutive parts of the rows as one, of at most ``size`` rows."""
-    return Drawn.join([one, other], size)
+def merged_candidates(one: SampleCandidates, other: SampleCandidates, size: int) -> SampleCandidates:
+    """Return at most ``size`` candidates of two consecutive parts of the rows."""
+    return SampleCandidates.join([one, other], size)
 
 
-def encoded_rows(frame: Any, place: Place, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
-    """Return the encoded rows of a partition as a data frame with a column of the numbers of their chunks."""
-    rows = place.rows(frame)
-    numbers, counted = counted_rows(place.first, rows)
+def encoded_rows(frame: Any, partition: Partition, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
+    """Return the encoded rows of a partition as a data frame, with a column of chunk numbers."""
+    rows = partition.rows(frame)
+    numbers, counted = counted_rows(partition.first, rows)
     if not len(counted):
         return _frame_of_none(encoding, rows.counts is not None)
     encoded = encoding(numbers, counted, known)
@@ -295,7 +297,7 @@ def encoded_rows(frame: Any, place: Place, encoding: RowEncoding, known: KnownIn
 
 
 def chunk_of_frame(frame: Any, weighted: bool) -> Chunk:
-    """Return a chunk, whose rows may come in any order."""
+    """Return the chunk of a data frame, whose rows may be in any order."""
     frame = frame.sort_values("number")
     X = np.ascontiguousarray(frame.filter(regex="^x").to_numpy(np.float32))
     counts = frame["count"].to_numpy(np.float64).copy() if weighted else None
@@ -325,11 +327,11 @@ def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
     return state.after(writeable(chunk))
 
 
-def summary_of(summary: Summary, chunk: Chunk) -> HeldOutStatistics | None:
+def statistics_of(computation: ChunkStatistics, chunk: Chunk) -> HeldOutStatistics | None:
     """Return the statistics of the held-out rows of a chunk."""
-    return summary.of(writeable(chunk))
+    return computation.of(writeable(chunk))
 
 
 def writeable(chunk: Chunk) -> Chunk:
-    """Return a chunk whose arrays can be written, as compiled code requires it; those that came by wire cannot."""
+    """Return a chunk with writeable arrays, as compiled code requires; arrays received from a worker are read-only."""
     return replace(chunk, rows=replace(chunk.rows, X=np.require(chunk.rows.X, requirements="W")))

@@ -19,12 +19,12 @@ from bdkn.data.sample import CHUNK_ROWS, Sample
 from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
 from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source
 from bdkn.ensemble.chunks import (
+    ChunkStatistics,
     HeldOutStatistics,
     KnownInputs,
     RowEncoding,
-    Summary,
 )
-from bdkn.ensemble.cluster import place_of
+from bdkn.ensemble.cluster import chunk_store
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, numbers_of, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
@@ -33,7 +33,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.model.fitted import FittedModel
 from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import NetworkSettings
-from bdkn.networks.job import progress_bar
+from bdkn.networks.job import get_objective, progress_bar
 from bdkn.networks.settings import Clock, within_limit
 from bdkn.predictive.links import Link
 from bdkn.stages import stage
@@ -84,16 +84,15 @@ def cross_fit_networks(
         known = None if former is None else former.reader
         data = TrainingData.read(params, X, y, sample_weight, groups, former=known)
     else:
-        place = files.enter_context(place_of(source, CHUNK_ROWS))
+        chunks = files.enter_context(chunk_store(source, CHUNK_ROWS))
         with stage("sample"):
-            some = place.sample()
+            some = chunks.sample()
             data = TrainingData.read(params, some.rows.X, some.rows.y, some.rows.counts, sample=some)
     n_rows = len(data.used) if data.sample is None else data.sample.n
     reader, rows = data.reader, data.encoded
 
     # Members, and whether there is memory for them
     settings = NetworkSettings.of(params)
-    own_variance = settings.trains_variance(n_rows)
     first, size = 0 if former is None else former.n_trained, settings.size(n_rows)
     n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
     n_fits = n_fits if isinstance(n_fits, int) else 1
@@ -135,17 +134,19 @@ def cross_fit_networks(
         _check_trains_on_chunks(settings)
         encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
         with stage("write chunks"):
-            place.write(data.sample, encoding, KnownInputs(data.sample.numbers, rows.X))
-        passes = len(plan.names) * place.n_chunks * size.epochs
+            chunks.write(data.sample, encoding, KnownInputs(data.sample.numbers, rows.X))
+        passes = len(plan.names) * chunks.n_chunks * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
-            trained = place.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
+            trained = chunks.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
             names, ensemble, H = model.members.names, model.networks.ensemble, len(plan.names)
             members = tuple(plan.names.index(name) for name in names)
             networks = trained.networks[numbers_of(members, H, len(trained.networks) // H - plan.refit)]
             tempering, slopes = model.combination.tempering, model.targets.log_derivative
-            return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
+            return chunks.statistics(
+                ChunkStatistics(names, members, networks, plan, tempering, ensemble.variances, slopes)
+            )
 
     is_finite = trained.networks.is_finite()
     provenance = provenance or FitProvenance.of(params, entropy, encoded, digest)
@@ -166,6 +167,8 @@ def cross_fit_networks(
                 f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
         candidates = fit_linear(encoded, plan).join(candidates)
+    own_variance = get_objective(params.objective, settings.training.beta).trains_variance
+    own_variance = own_variance and settings.training.warmup_epochs < size.epochs  # before, squared error trains
     members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
     finite = finite_members(is_finite, candidates.names)
     return CrossFit(

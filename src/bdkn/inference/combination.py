@@ -409,7 +409,7 @@ class Combination:
         u is the variance outside of the training rows. Where it is zero, the scale is the same to the last bit.
         """
         df, loc, scale = self.parameters(forecast, unit, shift)
-        return StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
+        return StudentT.unchecked(np.broadcast_to(np.float64(df), loc.shape), loc, scale)
 
     def parameters(
         self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0
@@ -429,7 +429,7 @@ class Combination:
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was fitted to."""
         df, loc, scale = self.leave_one_out_parameters(forecast, y, counts)
-        return StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
+        return StudentT.unchecked(np.broadcast_to(np.float64(df), loc.shape), loc, scale)
 
     def leave_one_out_parameters(
         self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None

@@ -63,9 +63,10 @@ _ROUNDING = 2e-6
 
 def table_blocks(X: Any) -> Iterator[tuple[slice, Any]]:
     """Yield the rows of a table of any kind in blocks that fit into the cache, after their places; one may be empty."""
-    slices = row_slices(X.shape[0], rows_within(CACHED_CELLS, X.shape[1]))
-    for rows in slices:
-        yield rows, X if len(slices) == 1 else take_rows(X, rows)
+    n, step = X.shape[0], rows_within(CACHED_CELLS, X.shape[1])
+    for start in range(0, max(1, n), step):
+        rows = slice(start, start + step)
+        yield rows, X if n <= step else take_rows(X, rows)
 
 
 @stored

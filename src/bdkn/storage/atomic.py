@@ -81,7 +81,7 @@ def _check_target(target: Path) -> Path:
 
 
 def open_part(target: Path) -> tuple[Path, BinaryIO]:
-    """Return the path of a new part of a file, and the part, open and locked."""
+    """Create a temporary part of a file; return its path and the open, locked file."""
     start = os.fsencode(target.name)[:_MAX_NAME].decode(errors="ignore")
     while True:
         part = target.with_name(f".{start}.{os.getpid()}.{os.urandom(4).hex()}.part")
@@ -147,8 +147,8 @@ def _copy_mode(path: Path, part: Path) -> None:
 
 
 @contextmanager
-def alone(path: Path, notify: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Lock a path until the block ends: other processes that call this function with the same path wait.
+def locked(path: Path, notify: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Lock a path until the block ends; other processes that lock the same path wait.
 
     The path must exist. If the file is replaced in the block, waiting processes continue with the new file. The lock of
     a process that is killed is released. There are no locks on Windows and on some file systems. ``notify`` is called

@@ -35,7 +35,7 @@ import numpy as np
 from bdkn.errors import BDKNError
 
 Sizes = dict[str, int]
-"""Numbers that symbols stand for."""
+"""Sizes by symbol, such as {"H": 5}."""
 
 Shape = tuple[str | int | EllipsisType, ...]
 """Number or symbol of each axis of an array."""
@@ -58,7 +58,7 @@ def must(condition: bool | np.bool_, text: str) -> None:
 
 
 class Content(Protocol):
-    """Check of a value of a field.
+    """Rule for the values of a field.
 
     A call with a value and the known sizes raises ``WrongContentError`` unless the value is allowed. Symbols that occur
     for the first time are added to the sizes.
@@ -298,7 +298,7 @@ def sizes(**symbols: str | Callable[[Any], int]) -> Sized:
 
 
 def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
-    """Check a value; an error states the place of the value."""
+    """Check a value; an error message begins with its place in the file."""
     try:
         content(value, sizes)
     except WrongContentError as error:
@@ -306,7 +306,7 @@ def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
 
 
 def bind(sizes: Sizes, symbol: str | int | EllipsisType, size: int) -> bool:
-    """Return whether a symbol stands for a size; a new symbol stands for it from now on."""
+    """Return whether a symbol has this size; a new symbol gets it."""
     if isinstance(symbol, int):
         return size == symbol
     if symbol == "*" or isinstance(symbol, EllipsisType):
@@ -406,7 +406,7 @@ def content_of(hint: Any) -> Content:
 
 
 _PLAIN: dict[Any, Content] = {bool: Flag(), int: Number(whole=True), float: Number(), str: Text()}
-"""Contents of plain annotations."""
+"""Contents of annotations that are plain types."""
 
 
 def _content_of_annotated(hint: Any, *notes: Any) -> Content:

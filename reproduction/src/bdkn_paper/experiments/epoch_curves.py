@@ -65,7 +65,9 @@ class ReplayEngine:
 
     networks: RecordedNetworks
 
-    def train(self, jobs: Any, rows: Any, *, n_jobs: int | None = None, on_epoch: Any = None) -> Trained:
+    def train(
+        self, jobs: Any, rows: Any, *, n_jobs: int | None = None, watch: Any = None, on_epoch: Any = None
+    ) -> Trained:
         """Return the networks."""
         H, nothing = len(self.networks), np.zeros(1)
         return Trained(self.networks, (nothing,) * H, (nothing[:0],) * H, (0,) * H)
@@ -78,7 +80,7 @@ class RecordingEngine:
         self._engine, self._rows = engine, rows
         self._means = self._variances = np.empty((0, 0, 0), np.float32)
 
-    def train(self, jobs: Any, rows: Any, *, n_jobs: int | None = None, on_epoch: Any = None) -> Any:
+    def train(self, jobs: Any, rows: Any, *, n_jobs: int | None = None, watch: Any = None, on_epoch: Any = None) -> Any:
         """Train one network per job."""
         shape = jobs[0].config.epochs, len(jobs), len(self._rows)
         self._means, self._variances = np.empty(shape, np.float32), np.empty(shape, np.float32)

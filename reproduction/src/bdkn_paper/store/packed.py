@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bdkn.errors import InvalidParameterError
-from bdkn.storage.atomic import alone, replace_file
+from bdkn.storage.atomic import locked, replace_file
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.files import read_file
 from bdkn_paper.store.record import Record, dumps, loads
@@ -63,7 +63,7 @@ def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: 
     ):
         path = Path(results) / f"{experiment}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(path.parent):  # another process that packs at the same time would lose these records, or they its
+        with locked(path.parent):  # another process that packs at the same time would lose these records, or they its
             earlier = read_packed(path) if path.exists() else ()
             merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *new)}
             groups = groupby(sorted(merged.values(), key=place), lambda record: place(record)[:3])
