@@ -15,7 +15,7 @@ import os, signal, sys, warnings
 import numpy as np
 import joblib
 joblib.cpu_count = lambda *_: 2
-from bdkn.threads import bounded_threads, one_blas_thread, openmp_threads, settle_torch
+from bdkn.threads import _BLAS, bounded_threads, one_blas_thread, openmp_threads, settle_torch
 
 def in_child(work):
     pid = os.fork()
@@ -72,7 +72,7 @@ def nothing_else():
     with one_blas_thread():
         assert openmp_threads(1) == 1
 
-with one_blas_thread()._lock:  # as another thread holds it at the moment of the fork
+with _BLAS.lock:  # as another thread holds it at the moment of the fork
     print(in_child(nothing_else))
 """
 

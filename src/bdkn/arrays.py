@@ -1,7 +1,8 @@
-"""Conversion of user input to arrays of numbers; masked and complex values, dates and other text are refused."""
+"""Data frames among user input, and conversion to arrays of numbers, which refuses masked values, dates and text."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, shown
 from bdkn.typing import FloatArray
+
+_INDEX_NAMES = re.compile(r"__index_level_\d+__")
+"""Names of the columns in which pyarrow stores the index of a pandas data frame."""
 
 _MAX_FLOAT = float(np.finfo(np.float64).max)
 
@@ -19,6 +23,35 @@ _NO_NUMBERS = {
     "V": "a structured array: numpy.lib.recfunctions.structured_to_unstructured makes a table of it",
 }
 """Descriptions of arrays that do not hold numbers, with advice, by the NumPy kind of their type."""
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether ``X`` is a data frame of pandas, polars, pyarrow or another library that narwhals supports."""
+    if type(X).__name__ == "LazyFrame":
+        raise InvalidParameterError("X must be a table in memory; got a LazyFrame: X.collect() makes one")
+    if isinstance(X, np.ndarray | list | tuple) or not (hasattr(X, "columns") or hasattr(X, "column_names")):
+        return False
+    import narwhals.stable.v2 as nw
+
+    try:
+        return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+    except nw.exceptions.DuplicateError:
+        column_names(X)  # raises an error that names the columns
+        raise
+
+
+def column_names(X: Any) -> list[Any]:
+    """Return the names of the columns of a data frame; raise if some are equal."""
+    if hasattr(X, "column_names"):
+        names = [name for name in X.column_names if not _INDEX_NAMES.fullmatch(name)]
+    else:
+        names = list(X.columns)
+    twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise InvalidParameterError(
+            f"columns must have different names; got {', '.join(map(repr, twice))} more than once: rename or drop them"
+        )
+    return names
 
 
 def read_numbers(name: str, given: Any) -> FloatArray:

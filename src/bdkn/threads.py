@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -75,42 +75,38 @@ def settle_torch() -> None:
         torch.set_num_threads(openmp_threads(torch.get_num_threads()))
 
 
-class _OneBlasThread:
-    """Limit of BLAS to one thread in the whole process, set by the first context and removed by the last."""
+class _BlasLimit:
+    """Limit of BLAS to one thread in the whole process, set by its first user and removed by the last."""
 
-    def __init__(self) -> None:
-        self._begin()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)
-
-    def _begin(self) -> None:
-        """Start without contexts: threads with contexts do not exist in a process made by fork."""
-        self._lock = threading.Lock()
-        self._users = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._users:
-                self._limit = _controller(len(sys.modules)).limit(limits=1, user_api="blas")
-            self._users += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                self._limit.restore_original_limits()
+    def begin(self) -> None:
+        """Start without users: threads that use it do not exist in a process made by fork."""
+        self.lock, self.n_users = threading.Lock(), 0
+        self.limit: Any = None
 
 
-_ONE_BLAS_THREAD = _OneBlasThread()
+_BLAS = _BlasLimit()
+_BLAS.begin()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BLAS.begin)
 
 
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Return a context manager that limits BLAS to one thread.
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread.
 
     On a busy machine its threads can wait for each other a hundred times longer than a small product takes.
     """
-    return _ONE_BLAS_THREAD
+    with _BLAS.lock:
+        if not _BLAS.n_users:
+            _BLAS.limit = _controller(len(sys.modules)).limit(limits=1, user_api="blas")
+        _BLAS.n_users += 1
+    try:
+        yield
+    finally:
+        with _BLAS.lock:
+            _BLAS.n_users -= 1
+            if not _BLAS.n_users:
+                _BLAS.limit.restore_original_limits()
 
 
 @contextmanager

@@ -187,3 +187,12 @@ def test_attributes_of_networks_and_of_estimators_are_there_for_those_alone():
 def test_networks_take_no_metadata(design):
     with pytest.raises(InvalidParameterError, match="fit has no parameter 'flavour' for networks"):
         BDKNRegressor(**grouped(**QUICK, design=design)).fit(X, y, flavour=1)
+
+
+def test_network_parameters_of_both_regressors_are_the_same():
+    classes = BDKNRegressor, DeepEnsembleRegressor
+    given, of_ensemble = ({field.name: (field.type, field.default) for field in fields(cls)} for cls in classes)
+    shared = given.keys() & of_ensemble.keys()
+    assert {"n_members", "objective", "training", "engine", "random_state"} <= shared
+    assert of_ensemble.keys() - shared == {"predictive"}
+    assert {name: given[name] for name in shared} == {name: of_ensemble[name] for name in shared}

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn import ColumnsWarning
+from bdkn.arrays import is_frame
 from bdkn.data.encoder import FOLDS, ColumnReport, TableEncoder, normal_scores, parts_of_rows, target_statistics
-from bdkn.data.reading import is_frame
 
 RNG = np.random.default_rng(0)
 N = 120

@@ -8,8 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from bdkn.arrays import is_frame
 from bdkn.data.encoder import ColumnReport, TableEncoder
-from bdkn.data.reading import is_frame
 from bdkn.errors import ColumnsWarning, InvalidParameterError
 
 N = 40

@@ -7,7 +7,7 @@ import pytest
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import TrainingConfig, get_engine
-from bdkn.networks.objective import BetaNLL
+from bdkn.networks.job import BetaNLL
 
 
 @pytest.mark.parametrize(

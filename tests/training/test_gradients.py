@@ -10,8 +10,7 @@ from make_jobs import start_networks
 from numpy.typing import NDArray
 
 from bdkn.networks import ACTIVATIONS, OBJECTIVES, NetworkSpec
-from bdkn.networks.job import TrainingTable
-from bdkn.networks.objective import get_objective
+from bdkn.networks.job import TrainingTable, get_objective
 from bdkn.networks.reference import Layers, State, adam_step, loss_and_gradients
 from bdkn.networks.spec import NUMPY
 

@@ -26,7 +26,7 @@ from bdkn.networks import (
     Trained,
     TrainingConfig,
 )
-from bdkn.networks.objective import get_objective
+from bdkn.networks.job import get_objective
 from bdkn.networks.reference import ReferenceEngine
 from bdkn.networks.spec import NUMPY, torch_functions
 from bdkn.networks.torch_engine import TorchEngine

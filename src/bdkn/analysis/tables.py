@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.arrays import check_readable
-from bdkn.data.reading import RawColumn, column_names, is_frame, read_column, read_text
+from bdkn.arrays import check_readable, column_names, is_frame
+from bdkn.data.reading import RawColumn, read_column, read_text
 from bdkn.data.rows import take_rows
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import IndexArray

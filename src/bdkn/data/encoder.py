@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import ndtri
 
-from bdkn.data.reading import RawColumn, as_numbers, as_text, column_names, is_frame, read_column, read_text
+from bdkn.arrays import column_names, is_frame
+from bdkn.data.reading import RawColumn, as_numbers, as_text, read_column, read_text
 from bdkn.data.rows import as_frame
 from bdkn.errors import ColumnsWarning, InvalidParameterError, listed, warn_user
 from bdkn.storage.fields import Choice, Either, Items, Plain, floats, must, stored
@@ -629,11 +630,8 @@ def _code_for_frame(X: Any) -> str:
 class ColumnReport:
     """Inputs of each column of a table, with the reason: the attribute ``columns_`` of a fitted regressor.
 
-    Parameters
-    ----------
-    rows : list of dict
-        For each column: its "name"; its "kind" ("number", "boolean", "category", "text", "date", "duration", or, if it
-        is not used, "constant", "identifier" or "empty"); what it "becomes"; and "why".
+    ``rows`` has a dict for each column: its "name"; its "kind" ("number", "boolean", "category", "text", "date",
+    "duration", or, if it is not used, "constant", "identifier" or "empty"); what it "becomes"; and "why".
     """
 
     rows: list[dict[str, Any]]
@@ -654,13 +652,7 @@ class ColumnReport:
         return cls([{"name": name, "kind": "number", "becomes": "itself", "why": ""} for name in names])
 
     def to_frame(self) -> Any:
-        """Return the report as a pandas data frame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            One row per column.
-        """
+        """Return the report as a pandas data frame, with one row per column."""
         return as_frame(self.rows)
 
     def __len__(self) -> int:

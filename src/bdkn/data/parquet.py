@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bdkn.data.reading import column_names
+from bdkn.arrays import column_names
 from bdkn.data.sources import BlockSource, NamedColumns, Piece, block_rows, not_numeric
 from bdkn.errors import InvalidParameterError, listed, parquet_errors, require, shown
 

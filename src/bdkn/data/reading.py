@@ -19,9 +19,6 @@ from bdkn.typing import FloatArray
 DAY = 86_400.0
 """Seconds per day."""
 
-INDEX_NAMES = re.compile(r"__index_level_\d+__")
-"""Names of the columns in which pyarrow stores the index of a pandas data frame."""
-
 _NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
 """Types of objects that are neither numbers nor text; their values are refused."""
 
@@ -53,35 +50,6 @@ class RawColumn:
         if self.kind == "text":
             return np.fromiter((value is None for value in self.values), bool, len(self.values))
         return np.asarray(np.isnan(self.values))
-
-
-def is_frame(X: Any) -> bool:
-    """Return whether ``X`` is a data frame of pandas, polars, pyarrow or another library that narwhals supports."""
-    if type(X).__name__ == "LazyFrame":
-        raise InvalidParameterError("X must be a table in memory; got a LazyFrame: X.collect() makes one")
-    if isinstance(X, np.ndarray | list | tuple) or not (hasattr(X, "columns") or hasattr(X, "column_names")):
-        return False
-    import narwhals.stable.v2 as nw
-
-    try:
-        return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
-    except nw.exceptions.DuplicateError:
-        column_names(X)  # raises an error that names the columns
-        raise
-
-
-def column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a data frame; raise if some are equal."""
-    if hasattr(X, "column_names"):
-        names = [name for name in X.column_names if not INDEX_NAMES.fullmatch(name)]
-    else:
-        names = list(X.columns)
-    twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise InvalidParameterError(
-            f"columns must have different names; got {', '.join(map(repr, twice))} more than once: rename or drop them"
-        )
-    return names
 
 
 def read_column(X: Any, name: Any) -> RawColumn:

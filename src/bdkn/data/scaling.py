@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
+from bdkn.blocks import CACHED_CELLS, rows_within
 from bdkn.data.rows import BLOCK_ROWS, SAMPLED_ROWS, Rows, RowSource
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, warn_user
 from bdkn.predictive.links import IDENTITY, Link
@@ -169,8 +169,9 @@ class Standardizer:
     def transform(self, X: ArrayLike) -> Float32Array:
         """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""
         table = np.asarray(X)
-        scaled = np.empty(table.shape, dtype=np.float32)
-        for part in row_slices(len(table), rows_within(CACHED_CELLS, self.n_columns)):
+        scaled, step = np.empty(table.shape, dtype=np.float32), rows_within(CACHED_CELLS, self.n_columns)
+        for start in range(0, len(table), step):
+            part = slice(start, start + step)
             with np.errstate(over="ignore"):
                 inputs = table[part] - self.mean
                 inputs /= self.scale
@@ -201,15 +202,8 @@ _MIN_ROWS = 20
 class TargetValues:
     """Values that many targets share.
 
-    Parameters
-    ----------
-    values : array (k,)
-        The values, ascending.
-    shares : array (k,)
-        The share of the training rows with each value.
-    is_discrete : bool
-        Whether the target is discrete, that is, all targets have one of the values; otherwise the other targets are
-        spread over a range.
+    ``values`` (k,) ascend; ``shares`` (k,) are the shares of the training rows with each value. ``is_discrete`` is True
+    if all targets have one of the values; otherwise the other targets are spread over a range.
     """
 
     values: Annotated[FloatArray, floats("k")]
@@ -260,7 +254,7 @@ class TargetScaler:
         values: TargetValues | None = None,
     ) -> TargetScaler:
         """Fit the scaler to the targets ``y``, each counted ``counts`` times (None: once)."""
-        linked = link.forward(y)
+        linked = y if link == IDENTITY else link.forward(y)
         column = Standardizer.fit(Rows(linked[:, None], linked, counts), robust=False)
         return cls(float(column.mean[0]), float(column.scale[0]), link, values)
 
@@ -281,7 +275,7 @@ class TargetScaler:
 
     def transform(self, y: FloatArray) -> FloatArray:
         """Return the scaled target in double precision."""
-        return (self.link.forward(y) - self.mean) / self.scale
+        return self.standardize(y if self.is_linear else self.link.forward(y))
 
     def standardize(self, linked: FloatArray) -> FloatArray:
         """Return g(y) in scaled units."""

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.arrays import read_numbers
+from bdkn.arrays import column_names, is_frame, read_numbers
 from bdkn.blocks import LARGE_CELLS, READ_ROWS, rows_within
-from bdkn.data.reading import column_names, is_frame
 from bdkn.data.rows import Rows, missing_labels, take_rows
 from bdkn.errors import InvalidParameterError, check_number, did_you_mean, listed, shown
 from bdkn.typing import BoolArray

@@ -15,12 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from bdkn.arrays import check_readable, read_numbers
+from bdkn.arrays import check_readable, column_names, is_frame, read_numbers
 from bdkn.data.dask_rows import DaskRows
 from bdkn.data.encoder import TableEncoder, warn_of_target_copies
 from bdkn.data.folds import Splitting
 from bdkn.data.parquet import ParquetRows
-from bdkn.data.reading import column_names, is_frame
 from bdkn.data.repeated_rows import find_repeated_rows
 from bdkn.data.rows import Rows, RowSource, missing_labels
 from bdkn.data.sample import Sample
@@ -418,17 +417,8 @@ def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None) -> floa
 def as_row_source(X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> RowSource | None:
     """Return the row source that a user has given, or None for a table, whose rows are in memory.
 
-    Parameters
-    ----------
-    X : object
-        A row source, a dataset of pyarrow, a data frame of Dask, or a table.
-    y, sample_weight, groups : object, optional
-        Not with a row source, which has its own. With a dataset or a frame of Dask: names of its columns.
-
-    Returns
-    -------
-    source : RowSource or None
-        The rows; None for a table.
+    A row source has its own targets, weights and groups; those of a dataset of pyarrow or a data frame of Dask are
+    given as names of columns.
     """
     if callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "__len__"):
         given = {"y": y, "sample_weight": sample_weight, "groups": groups}

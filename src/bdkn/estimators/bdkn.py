@@ -237,16 +237,10 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         self : object
             The fitted regressor.
         """
-        params = self._checked()
-        if metadata and params.has_networks:
-            raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
-        self.model_ = params._fit_checked(X, y, sample_weight, groups, metadata)
+        self.model_ = self._fit(X, y, sample_weight, groups, metadata)
         return self
 
-    def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        return self._checked()._fit_checked(X, y, sample_weight)
-
-    def _fit_checked(
+    def _fit(
         self,
         X: Any,
         y: Any,
@@ -255,19 +249,22 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         metadata: Mapping[str, Any] = MappingProxyType({}),
         former: FittedModel | None = None,
     ) -> FittedModel:
-        """Return the model of a fit with these parameters; with a ``former`` one, members are added to it."""
-        if self.design == "in-sample":
-            return fit_published(self, X, y, sample_weight, groups)
+        """Return the model of a fit; with a ``former`` one, members are added to it, and parameters are checked."""
+        params = self._checked() if former is None else self
+        if metadata and params.has_networks and former is None:
+            raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
+        if params.design == "in-sample":
+            return fit_published(params, X, y, sample_weight, groups)
         with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
-            if self.has_networks:
-                found = cross_fit_networks(self, X, y, sample_weight, groups, files, former)
+            if params.has_networks:
+                found = cross_fit_networks(params, X, y, sample_weight, groups, files, former)
             else:
-                found = cross_fit_estimators(self, X, y, sample_weight, groups, metadata, former)
+                found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata, former)
 
             # The members with the best leave-one-out score together, and their combination
-            options = self.combination or CombinationOptions()
+            options = params.combination or CombinationOptions()
             with stage("combine"):
-                chosen, combination = select_and_combine(found.held_out, found.finite, options, self.n_jobs)
+                chosen, combination = select_and_combine(found.held_out, found.finite, options, params.n_jobs)
             model = FittedModel.of(
                 found.reader,
                 found.members,
@@ -281,8 +278,8 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             )
 
             # Extra variance for extrapolation, densities of neighbours, and the posterior of all rows
-            density = self.density == "auto" and self.design == "cross-fit"
-            model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=self.n_jobs)
+            density = params.density == "auto" and params.design == "cross-fit"
+            model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=params.n_jobs)
             if found.all_rows is not None:
                 with stage("predict held-out rows"):
                     model = model.with_all_rows(found.all_rows(model), options.prior_variance)
@@ -387,7 +384,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             check_number("n", new, low=1, whole=True)
             params.n_members = former.n_trained + cast(int, new)
             params = params._checked()
-        return self._with_model(params._fit_checked(X, y, sample_weight, groups, metadata, former), params)
+        return self._with_model(params._fit(X, y, sample_weight, groups, metadata, former), params)
 
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.

@@ -33,7 +33,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.model.fitted import FittedModel
 from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import NetworkSettings
-from bdkn.networks.job import progress_bar
+from bdkn.networks.job import get_objective, progress_bar
 from bdkn.networks.settings import Clock, within_limit
 from bdkn.predictive.links import Link
 from bdkn.stages import stage
@@ -93,7 +93,6 @@ def cross_fit_networks(
 
     # Members, and whether there is memory for them
     settings = NetworkSettings.of(params)
-    own_variance = settings.trains_variance(n_rows)
     first, size = 0 if former is None else former.n_trained, settings.size(n_rows)
     n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
     n_fits = n_fits if isinstance(n_fits, int) else 1
@@ -168,6 +167,8 @@ def cross_fit_networks(
                 f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
         candidates = fit_linear(encoded, plan).join(candidates)
+    own_variance = get_objective(params.objective, settings.training.beta).trains_variance
+    own_variance = own_variance and settings.training.warmup_epochs < size.epochs  # before, squared error trains
     members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
     finite = finite_members(is_finite, candidates.names)
     return CrossFit(

@@ -19,6 +19,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
+from bdkn.arrays import column_names, is_frame
 from bdkn.data.folds import (
     HOLDOUT_FRACTION,
     N_FOLDS,
@@ -29,7 +30,7 @@ from bdkn.data.folds import (
     name_key,
     seed_sequence,
 )
-from bdkn.data.reading import column_names, is_frame, read_column
+from bdkn.data.reading import read_column
 from bdkn.data.rows import Rows, take_rows
 from bdkn.data.scaling import TargetScaler, fit_targets
 from bdkn.data.training_data import TrainingData
@@ -155,33 +156,50 @@ def cross_fit_estimators(
         allow_nan=accepted_inputs(pairs)[0],
         by_cv=False,
     )
-    given, digest = data.rows, data.digest()
-    if former is None:
-        provenance = FitProvenance.of(params, seed_sequence(params.random_state).entropy, given, digest)
-    else:
-        provenance = former.provenance_to_add(params, given, digest)
+    given, n, cv = data.rows, len(data.used), params.cv
+    if former is not None:
+        provenance = former.provenance_to_add(params, given, data.digest())
         pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
     fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
 
     # Folds of the rows, and the rows as numbers
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
-    folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
+    entropy = seed_sequence(params.random_state).entropy if former is None else provenance.entropy
+    folds: Folds | OwnFolds
+    if former is not None:
+        folds = former.estimators.folds
+    elif prefit:
+        folds = Folds.everything(n)
+    elif n < 2:
+        raise InvalidParameterError(
+            "members are compared on held-out rows, which takes at least 2 rows; got "
+            f"n_samples={n}: add rows, or give fitted members and cv='prefit'"
+        )
+    elif params.design == "hold-out":
+        fraction = HOLDOUT_FRACTION if cv is None else cv
+        folds = Folds.single(n, fraction, fold_generator(np.random.SeedSequence(entropy)), data.sets)
+    elif cv is None or is_fold_count(cv):
+        folds = OwnFolds(n, N_FOLDS if cv is None else cv, entropy, data.sets)
+    else:
+        folds = data.split(cv, routed.get("cv"))
     refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.all_held_out
     data = data.by_folds(folds, params.cv)
     if data.reader.encoder is not None:
         data = data.with_target_statistics()
     reader, rows = data.reader, data.encoded
+    if former is None:
+        provenance = FitProvenance.of(params, entropy, given, data.digest())
 
     # The default members, if none were chosen
     candidates = params.members
     if not as_given:
         weighted = given.counts is not None
-        candidates = default_estimators(len(data.used), rows.X.shape[1], weighted=weighted, effort=params.effort)
+        candidates = default_estimators(n, rows.X.shape[1], weighted=weighted, effort=params.effort)
         pairs = candidates
         if clock is not None:  # networks last
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
-    if len(data.used) < len(given.y):
+    if n < len(given.y):
         routed = {name: _taken(values, data.used, len(given.y)) for name, values in routed.items()}
 
     # Link and scale of the targets
@@ -198,13 +216,11 @@ def cross_fit_estimators(
             f"member {fixed!r} is used as it is and predicts the target itself, but the members are to predict a "
             "transformed one: use target='identity', or members that fit can fit"
         )
-    rows = replace(rows, y=targets.link.forward(rows.y))
+    rows = rows if targets.is_linear else replace(rows, y=targets.link.forward(rows.y))
 
     # Fits, and predictions for held-out rows
     with stage("train"):
-        fitter = FoldFitter(
-            rows, routed, folds, held_out_rows, provenance.entropy, prefit, refit, params.n_jobs, params.verbose
-        )
+        fitter = FoldFitter(rows, routed, folds, held_out_rows, entropy, prefit, refit, params.n_jobs, params.verbose)
         fitted, held_out = fitter.fit(pairs, clock, targets)
     if former is not None:
         fitted = [*former.estimators.members, *fitted]
@@ -263,24 +279,6 @@ def _taken(values: Mapping[str, Any], numbers: IndexArray, n: int) -> dict[str, 
         if hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n:
             taken[name] = take_rows(value, numbers)
     return taken
-
-
-def _folds(params: Any, data: TrainingData, routed: Parameters, entropy: Any) -> Folds | OwnFolds:
-    """Return the folds of the rows that are used."""
-    n, cv = len(data.used), params.cv
-    if isinstance(cv, str):
-        return Folds.everything(n)
-    if n < 2:
-        raise InvalidParameterError(
-            "members are compared on held-out rows, which takes at least 2 rows; got "
-            f"n_samples={n}: add rows, or give fitted members and cv='prefit'"
-        )
-    if params.design == "hold-out":
-        fraction = HOLDOUT_FRACTION if cv is None else cv
-        return Folds.single(n, fraction, fold_generator(np.random.SeedSequence(entropy)), data.sets)
-    if cv is None or is_fold_count(cv):
-        return OwnFolds(n, N_FOLDS if cv is None else cv, entropy, data.sets)
-    return data.split(cv, routed.get("cv"))
 
 
 @dataclass(frozen=True, eq=False)

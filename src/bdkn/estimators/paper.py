@@ -20,6 +20,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.inference import published_combination
 from bdkn.model.fitted import FittedModel
 from bdkn.networks import NetworkSettings
+from bdkn.networks.job import get_objective
 from bdkn.networks.settings import Clock, within_limit
 from bdkn.predictive.links import IDENTITY
 from bdkn.stages import stage
@@ -60,15 +61,14 @@ def train_on_all_rows(
         reader, rows = data.reader, data.encoded
         inputs = Standardizer.fit(rows)
         targets = fit_targets(rows, IDENTITY, standardize_y=params.training is None or params.training.standardize_y)
-        seed = seed_sequence(params.random_state)
         encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
-    settings, n = NetworkSettings.of(params), len(rows)
+    seed, settings, n = seed_sequence(params.random_state), NetworkSettings.of(params), len(rows)
     n_members = settings.size(n).n_members
     settings.check_memory(n, rows.X.shape[1], n_members=n_members, fits=1, combined=combined)
     if clock is not None:
         settings = within_limit(settings, encoded, clock, n)
-    H, own_variance = settings.size(n).n_members, settings.trains_variance(n)
+    H = settings.size(n).n_members
     names = [f"network {h + 1}" for h in range(H)]
     trained = settings.train(encoded, seed.spawn(H), range(H))
     is_finite = trained.networks.is_finite()
@@ -76,6 +76,8 @@ def train_on_all_rows(
     # Networks that did not diverge
     candidates = np.flatnonzero(is_finite)
     design = Design(trained.networks[candidates], encoded)
+    own_variance = get_objective(params.objective, settings.training.beta).trains_variance
+    own_variance = own_variance and settings.training.warmup_epochs < settings.size(n).epochs
     with stage("predict members"), on_device_of(params.engine):
         scores = MemberScores.of(design.parts(), own_variance=own_variance)
     is_finite[candidates] = scores.is_finite

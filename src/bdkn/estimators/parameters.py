@@ -27,8 +27,7 @@ from bdkn.errors import (
 )
 from bdkn.inference.combination import MAX_TEMPERING
 from bdkn.model.target_choice import TARGETS
-from bdkn.networks.job import ENGINES, SCHEDULES
-from bdkn.networks.objective import OBJECTIVES
+from bdkn.networks.job import ENGINES, OBJECTIVES, SCHEDULES
 from bdkn.networks.settings import EFFORTS, TrainingOptions
 from bdkn.networks.spec import ACTIVATIONS
 

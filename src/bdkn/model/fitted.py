@@ -15,7 +15,7 @@ from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.networks import NetworkMembers, on_device_of
+from bdkn.ensemble.networks import NetworkMembers
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
@@ -511,8 +511,9 @@ class FittedEnsemble:
 
     def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
         """Return the prediction of checked rows."""
-        with on_device_of(self.members.engine):
-            return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, *self.members.ensemble.outputs(X))
+        means, variances = self.members.by_fold(X, self.members.ensemble.targets)
+        means, variances = means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
+        return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, means, variances)
 
     def without_rows(self) -> Self:
         """Return the model, which keeps no targets of training rows."""

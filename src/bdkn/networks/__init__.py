@@ -2,11 +2,13 @@
 
 from bdkn.networks.job import (
     ENGINES,
+    OBJECTIVES,
     SCHEDULES,
     Engine,
     EpochReport,
     Hook,
     Job,
+    Objective,
     Task,
     TrainingConfig,
     get_engine,
@@ -15,13 +17,14 @@ from bdkn.networks.mlp import (
     EncodedNetworks,
     MixedNetworks,
     Networks,
+    PiecewiseLinear,
     Predictor,
     Trained,
     initial_networks,
     join,
+    n_binned_columns,
     with_encoding,
 )
-from bdkn.networks.objective import OBJECTIVES, Objective
 from bdkn.networks.settings import NetworkSettings
 from bdkn.networks.spec import (
     ACTIVATIONS,
@@ -31,8 +34,6 @@ from bdkn.networks.spec import (
     Head,
     MeanVarianceHead,
     NetworkSpec,
-    PiecewiseLinear,
-    n_binned_columns,
     softplus,
 )
 

@@ -53,18 +53,21 @@ from bdkn.networks.job import (
     BETA_1,
     BETA_2,
     EPSILON,
+    OBJECTIVES,
+    BetaNLL,
     EpochReport,
+    GaussianNLL,
     Hook,
     Job,
     JobRows,
     RowNumbers,
+    SquaredError,
     Streams,
     TrainingConfig,
     TrainingTable,
     threads,
 )
 from bdkn.networks.mlp import Trained, stacked
-from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec, multiple
 from bdkn.typing import Array, Float32Array
 

@@ -17,6 +17,7 @@ from bdkn.networks.job import (
     Hook,
     Job,
     JobRows,
+    Objective,
     Progress,
     RowNumbers,
     TrainingConfig,
@@ -25,7 +26,6 @@ from bdkn.networks.job import (
     train_in_groups,
 )
 from bdkn.networks.mlp import Networks, Trained, initial_networks
-from bdkn.networks.objective import Objective
 from bdkn.networks.spec import ACTIVATIONS, NUMPY, Layer
 from bdkn.typing import Array, BoolArray, Float32Array
 

@@ -27,9 +27,8 @@ from bdkn.networks.job import (
     train_tasks,
     training_progress,
 )
-from bdkn.networks.mlp import Trained, with_encoding
-from bdkn.networks.objective import get_objective
-from bdkn.networks.spec import NetworkSpec, PiecewiseLinear, n_binned_columns
+from bdkn.networks.mlp import PiecewiseLinear, Trained, n_binned_columns, with_encoding
+from bdkn.networks.spec import NetworkSpec
 from bdkn.stages import stage
 from bdkn.storage.fields import stored
 
@@ -259,13 +258,6 @@ class NetworkSettings:
                 jobs.append(Job(specs[activation], configs[turn % len(configs)], seeds[number], own))
             found.append((encoding, numbers, jobs))
         return found
-
-    def trains_variance(self, n_rows: int) -> bool:
-        """Return whether networks are trained to predict variances: not if on squared error alone."""
-        return (
-            get_objective(self.params.objective, self.training.beta).trains_variance
-            and self.training.warmup_epochs < self.size(n_rows).epochs
-        )
 
 
 def _in_turn(given: Any) -> list[Any]:

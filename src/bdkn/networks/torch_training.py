@@ -32,6 +32,7 @@ from bdkn.networks.job import (
     Hook,
     Job,
     JobRows,
+    Objective,
     Progress,
     RowNumbers,
     TrainingTable,
@@ -40,7 +41,6 @@ from bdkn.networks.job import (
     train_in_groups,
 )
 from bdkn.networks.mlp import Predictor, Trained, stacked
-from bdkn.networks.objective import Objective
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, Packing, torch_functions
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 

@@ -16,9 +16,19 @@ from bdkn.kernels.code_cache import compiled
 from bdkn.kernels.dense import shuffle
 from bdkn.networks.gpu.cuda import Cuda, CudaBuffer, Program, upload
 from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
-from bdkn.networks.job import EpochReport, Hook, Job, JobRows, RowNumbers, TrainingTable, adam_factors
+from bdkn.networks.job import (
+    BetaNLL,
+    EpochReport,
+    GaussianNLL,
+    Hook,
+    Job,
+    JobRows,
+    RowNumbers,
+    SquaredError,
+    TrainingTable,
+    adam_factors,
+)
 from bdkn.networks.mlp import Predictor, Trained, stacked
-from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
 from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, Packing
 from bdkn.threads import run_on_threads
 from bdkn.typing import Array, Float32Array, IndexArray
