@@ -345,7 +345,7 @@ def as_table(X: Any) -> Any:
 # Targets and weights
 
 MAX_TARGET = 1e305
-"""Largest absolute value of a target: intervals around a larger one would exceed the range of floats."""
+"""Maximum absolute value of a target: intervals around a larger one would exceed the range of floats."""
 
 _MIN_TOTAL, _MAX_TOTAL = 1e-6, 1e15
 """Smallest and largest sum of weights, in rows; beyond them the sums of a fit lose precision."""
