@@ -83,7 +83,7 @@ class TrainingData(Splitting):
         elif groups is not None:
             if design == "in-sample":
                 raise InvalidParameterError(
-                    "groups divide rows into folds, of which design='in-sample' has none; got some"
+                    "groups need folds, which design='in-sample' does not have; got groups: use design='cross-fit'"
                 )
             labels = _labels(groups, len(rows))
             sets = _label_codes(labels[used])
