@@ -25,7 +25,7 @@ PACKAGES = (
 EXTRAS = {"bdkn.DaskRows": "dask", "bdkn.TorchEngine": "torch"}
 """Packages that the examples of some names need."""
 
-METHODS_OF = re.compile(r"bdkn\.(plots|training|row_sources|regressors\.)")
+METHODS_OF = re.compile(r"bdkn\.(plots|estimators|networks|data\.(sources|parquet|dask_rows))\.")
 """Modules whose public methods have sections, too."""
 
 NAMES = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.inference import Prior, Statistics, conformal, posterior
-from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, upper_end, weights_without_each
+from bdkn.inference.conformal import HeldOutPredictors, upper_end, weights_without_each
 
 
 def predictors(rng, n=12, K=3, H=2, τ=0.8):
@@ -18,19 +18,19 @@ def predictors(rng, n=12, K=3, H=2, τ=0.8):
 
 
 def outputs(rng, m=5, K=3, H=2):
-    return FoldOutputs(rng.normal(size=(K, m, H)), rng.uniform(0.1, 1.0, size=(K, m, H)), rng.uniform(size=m))
+    return rng.normal(size=(K, m, H)), rng.uniform(0.1, 1.0, size=(K, m, H)), rng.uniform(size=m)
 
 
 def test_centres_and_widths_are_those_of_each_predictor():
     rng = np.random.default_rng(0)
-    given_, out = predictors(rng), outputs(rng)
-    centre, width = next(given_.ends(out))
+    given_, (all_means, variances, extra) = predictors(rng), outputs(rng)
+    centre, width = next(given_.ends((all_means, variances, extra)))
     for i, fits in enumerate(given_.fits):
         for j in range(5):
-            means = np.array([out.means[k, j, h] for h, k in enumerate(fits)])
-            v = np.mean([out.variances[k, j, h] for h, k in enumerate(fits)]) + means.var()
+            means = np.array([all_means[k, j, h] for h, k in enumerate(fits)])
+            v = np.mean([variances[k, j, h] for h, k in enumerate(fits)]) + means.var()
             np.testing.assert_allclose(centre[i, j], means @ given_.weights[i] + given_.constants[i], rtol=1e-12)
-            np.testing.assert_allclose(width[i, j], given_.scores[i] * np.sqrt(v**0.8 + out.extra[j]), rtol=1e-12)
+            np.testing.assert_allclose(width[i, j], given_.scores[i] * np.sqrt(v**0.8 + extra[j]), rtol=1e-12)
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), level=st.sampled_from([0.5, 0.8, 0.9, 0.95]))
@@ -52,11 +52,15 @@ def test_intervals_are_made_of_order_statistics_of_the_ends(monkeypatch, at_once
     fits, variance_fits = rng.integers(0, 3, size=(12, 2)), rng.integers(0, 3, size=(12, 1))
     weights, constants, scores = rng.normal(size=(12, 2)), rng.normal(size=12), np.abs(rng.normal(size=12))
     given_ = HeldOutPredictors(fits, variance_fits, weights, constants, scores, 0.8)
-    out = FoldOutputs(rng.normal(size=(3, 5, 2)), rng.uniform(0.1, 1.0, size=(3, 5, 1)), rng.uniform(size=5))
+    out = all_means, variances, extra = (
+        rng.normal(size=(3, 5, 2)),
+        rng.uniform(0.1, 1.0, size=(3, 5, 1)),
+        rng.uniform(size=5),
+    )
     lower, upper = np.empty((12, 5)), np.empty((12, 5))
     for i, j in np.ndindex(12, 5):
-        means = np.array([out.means[fits[i, h], j, h] for h in range(2)])
-        scale = np.sqrt((out.variances[variance_fits[i, 0], j, 0] + means.var()) ** 0.8 + out.extra[j])
+        means = np.array([all_means[fits[i, h], j, h] for h in range(2)])
+        scale = np.sqrt((variances[variance_fits[i, 0], j, 0] + means.var()) ** 0.8 + extra[j])
         centre = means @ weights[i] + constants[i]
         lower[i, j], upper[i, j] = centre - scores[i] * scale, centre + scores[i] * scale
     # With 12 predictors and a coverage of 0.7: the third smallest and the tenth smallest.
@@ -118,7 +122,7 @@ def one_interval(rng, n=30, K=5, *, shifted=False, coverage=0.8):
     scores = np.abs(y[:-1] - held_out.mean(axis=1)) / np.sqrt(variance[:-1] + held_out.var(axis=1))
     fits = np.column_stack([fold, fold])
     given_ = HeldOutPredictors(fits, fits, np.full((n, 2), 0.5), np.zeros(n), scores, 1.0)
-    out = FoldOutputs(means, np.full((K, 1, 2), variance[-1]), np.zeros(1))
+    out = (means, np.full((K, 1, 2), variance[-1]), np.zeros(1))
     weights = (2 * x[:-1], 2 * x[-1:]) if shifted else (None, None)
     return y[-1], given_.interval(out, coverage, *weights)[0]
 

@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Absorbed, Forecast, Outside, Prior, Statistics, Tails, combine, posterior
 from bdkn.inference.combination import Combination, directions, features, student_t_covariance
-from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors
+from bdkn.inference.conformal import HeldOutPredictors
 from bdkn.inference.posterior import ROUNDING, Posterior, block_posterior, without_rounding
 from bdkn.inference.published import published_combination
 from bdkn.inference.rowwise import compiled, leverage, location_scale, whitened
@@ -242,9 +242,9 @@ def test_widths_of_predictors_keep_their_digits_far_from_zero():
     shifts = np.array([2.0**30, -(2.0**30)])
     fits = np.zeros((4, 3), int)
     model = HeldOutPredictors(fits, fits, np.full((4, 3), 1 / 3), np.zeros(4), np.ones(4), 1.0)
-    outputs = FoldOutputs((members + shifts[:, None])[None], np.zeros((1, 2, 3)), np.zeros(2))
+    outputs = ((members + shifts[:, None])[None], np.zeros((1, 2, 3)), np.zeros(2))
     (_, width), *_ = model.ends(outputs)
     np.testing.assert_allclose(width[0], members.std(axis=1), rtol=1e-6)
     for value in RNG.normal(size=20):
-        same = FoldOutputs(np.full((1, 2, 3), value), np.zeros((1, 2, 3)), np.zeros(2))
+        same = (np.full((1, 2, 3), value), np.zeros((1, 2, 3)), np.zeros(2))
         assert np.isfinite(next(iter(model.ends(same)))[1]).all()

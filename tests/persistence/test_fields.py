@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -60,10 +60,11 @@ class First(Base):
     size: Positive = 1.0
 
 
-@stored(may_be_empty=("n",))
+@stored
 @dataclass
 class Second(Base):
     numbers: Annotated[FloatArray, floats("n", "k")]
+    may_be_empty: ClassVar = ("n",)
 
 
 @stored

@@ -131,18 +131,9 @@ def n_prototypes(regressor: Any) -> int:
 
 
 def input_columns(regressor: Any) -> list[dict[str, Any]] | None:
-    """Return the columns of the data frame that a regressor was fitted to, with what they become.
+    """Return the described columns of the data frame that a fitted regressor was fitted to; None for an array.
 
-    Parameters
-    ----------
-    regressor : estimator
-        A fitted regressor.
-
-    Returns
-    -------
-    columns : list of dict or None
-        As ``bdkn.model.description.describe_columns`` returns them, with ``form``: how numbers or dates are written, if
-        as text and in an unusual way. None if the regressor was fitted to an array.
+    They are those of ``describe_columns``, with ``form``, the format of numbers or dates that were unusual text.
     """
     encoder = regressor.model_.reader.encoder
     if encoder is None:
@@ -152,37 +143,13 @@ def input_columns(regressor: Any) -> list[dict[str, Any]] | None:
 
 
 def column_codes(regressor: Any, X: Any) -> list[FloatArray]:
-    """Return the codes of each column of a data frame, from which a regressor computes inputs.
-
-    Parameters
-    ----------
-    regressor : estimator
-        A regressor that was fitted to a data frame.
-    X : data frame
-        Rows.
-
-    Returns
-    -------
-    codes : list of ndarray of shape (n_samples, n_codes)
-        One array per column of the fit; unused columns have no codes.
-    """
+    """Return the codes (n, n_codes) of each column of a data frame, from which a fitted regressor computes inputs."""
     encoder = regressor.model_.reader.encoder
     ends = np.cumsum([column.n_codes for column in encoder.columns])
     return np.split(encoder.code(X), ends[:-1], axis=1)
 
 
 def input_names(regressor: Any) -> list[str]:
-    """Return the name of the column that each input of a regressor comes from.
-
-    Parameters
-    ----------
-    regressor : estimator
-        A regressor that was fitted to a data frame.
-
-    Returns
-    -------
-    names : list of str
-        One name per input; a category or a date may have become several inputs.
-    """
+    """Return the name of the column that each input comes from, of a regressor that was fitted to a data frame."""
     encoder = regressor.model_.reader.encoder
     return [str(encoder.names[j]) for j in encoder.column_of_feature]

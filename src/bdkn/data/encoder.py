@@ -630,11 +630,8 @@ def _code_for_frame(X: Any) -> str:
 class ColumnReport:
     """Inputs of each column of a table, with the reason: the attribute ``columns_`` of a fitted regressor.
 
-    Parameters
-    ----------
-    rows : list of dict
-        For each column: its "name"; its "kind" ("number", "boolean", "category", "text", "date", "duration", or, if it
-        is not used, "constant", "identifier" or "empty"); what it "becomes"; and "why".
+    ``rows`` has a dict for each column: its "name"; its "kind" ("number", "boolean", "category", "text", "date",
+    "duration", or, if it is not used, "constant", "identifier" or "empty"); what it "becomes"; and "why".
     """
 
     rows: list[dict[str, Any]]
@@ -655,13 +652,7 @@ class ColumnReport:
         return cls([{"name": name, "kind": "number", "becomes": "itself", "why": ""} for name in names])
 
     def to_frame(self) -> Any:
-        """Return the report as a pandas data frame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            One row per column.
-        """
+        """Return the report as a pandas data frame, with one row per column."""
         return as_frame(self.rows)
 
     def __len__(self) -> int:

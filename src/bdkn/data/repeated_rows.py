@@ -117,7 +117,7 @@ def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
     pairs, chance = max(1.0, len(some) * (len(some) - 1) / 2), 1.0
     for part in parts:
         for column in part[some].T:
-            chance *= _pairs(_bits(column)) / pairs
+            chance *= _pairs(bits_of(column)) / pairs
     return chance
 
 
@@ -133,7 +133,7 @@ def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
             if width is not None:
                 with np.errstate(over="ignore", invalid="ignore"):
                     cells = np.floor((cells - centre) / (width * scale) + _SHIFT)
-            keys[block] += mixed_bits(_bits(cells) + columns).sum(axis=1, dtype=np.uint64)
+            keys[block] += mixed_bits(bits_of(cells) + columns).sum(axis=1, dtype=np.uint64)
     return keys
 
 
@@ -155,15 +155,15 @@ def _parts(X: Any) -> Iterator[NDArray[Any]]:
         yield _sparse_keys(X)[:, None]
     elif hasattr(X, "columns"):
         for name in X.columns:
-            yield _numbers(np.asarray(X[name]))[:, None]
+            yield column_numbers(np.asarray(X[name]))[:, None]
     elif np.asarray(X).dtype.kind in "biuf":
         yield np.asarray(X)
     else:
         for column in np.asarray(X).T:
-            yield _numbers(column)[:, None]
+            yield column_numbers(column)[:, None]
 
 
-def _numbers(column: NDArray[Any]) -> NDArray[Any]:
+def column_numbers(column: NDArray[Any]) -> NDArray[Any]:
     """Return a numeric column unchanged, and any other column as codes of its distinct values."""
     if column.dtype.kind in "biuf":
         return column
@@ -172,12 +172,12 @@ def _numbers(column: NDArray[Any]) -> NDArray[Any]:
 
 def _sparse_keys(X: Any) -> NDArray[np.int64]:
     """Return a hash of each row of a sparse table, computed from its nonzero entries."""
-    entries = mixed_bits(_bits(X.data) + mixed_bits(X.indices.astype(np.uint64)))
+    entries = mixed_bits(bits_of(X.data) + mixed_bits(X.indices.astype(np.uint64)))
     total = np.concatenate([[np.uint64(0)], np.cumsum(np.where(X.data != 0, entries, np.uint64(0)), dtype=np.uint64)])
     return np.asarray(total[X.indptr[1:]] - total[X.indptr[:-1]]).view(np.int64) >> 12
 
 
-def _bits(numbers: NDArray[Any]) -> Keys:
+def bits_of(numbers: NDArray[Any]) -> Keys:
     """Return the bits of numbers in double precision, with one pattern for zero and one for nan."""
     plain = np.asarray(numbers, dtype=np.float64) + 0.0
     plain[np.isnan(plain)] = np.nan

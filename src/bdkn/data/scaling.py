@@ -202,15 +202,8 @@ _MIN_ROWS = 20
 class TargetValues:
     """Values that many targets share.
 
-    Parameters
-    ----------
-    values : array (k,)
-        The values, ascending.
-    shares : array (k,)
-        The share of the training rows with each value.
-    is_discrete : bool
-        Whether the target is discrete, that is, all targets have one of the values; otherwise the other targets are
-        spread over a range.
+    ``values`` (k,) ascend; ``shares`` (k,) are the shares of the training rows with each value. ``is_discrete`` is True
+    if all targets have one of the values; otherwise the other targets are spread over a range.
     """
 
     values: Annotated[FloatArray, floats("k")]

@@ -417,17 +417,8 @@ def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None) -> floa
 def as_row_source(X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> RowSource | None:
     """Return the row source that a user has given, or None for a table, whose rows are in memory.
 
-    Parameters
-    ----------
-    X : object
-        A row source, a dataset of pyarrow, a data frame of Dask, or a table.
-    y, sample_weight, groups : object, optional
-        Not with a row source, which has its own. With a dataset or a frame of Dask: names of its columns.
-
-    Returns
-    -------
-    source : RowSource or None
-        The rows; None for a table.
+    A row source has its own targets, weights and groups; those of a dataset of pyarrow or a data frame of Dask are
+    given as names of columns.
     """
     if callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "__len__"):
         given = {"y": y, "sample_weight": sample_weight, "groups": groups}

@@ -76,18 +76,7 @@ class CopiedModel:
         return int(getattr(self, self._by_column).shape[-1])
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the prediction of each sample.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples; predictions are computed in double precision.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-            Predictions.
-        """
+        """Return the prediction (n,) of each sample of a table of any kind, computed in double precision."""
         return self.predict_mean_std(X, with_std=False)[0]
 
     def predict_mean_std(self, X: Any, with_std: bool = True) -> MeanStd:
@@ -120,7 +109,7 @@ def _blocks(n_rows: int, n_columns: int) -> list[slice]:
     return row_slices(n_rows, rows_within(LARGE_CELLS, n_columns))
 
 
-@stored(may_be_empty=("q",))
+@stored
 @dataclass(frozen=True, eq=False)
 class GaussianWeights:
     """A Gaussian posterior of the weights of ``columns``, which are centered at ``center``, and the noise."""
@@ -129,6 +118,7 @@ class GaussianWeights:
     center: Annotated[FloatArray, floats("q")]
     covariance: Annotated[FloatArray, floats("q", "q")]
     noise_variance: NonNegative
+    may_be_empty: ClassVar = ("q",)
 
 
 @stored
@@ -162,14 +152,7 @@ class Linear(CopiedModel):
 def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
     """Raise unless every path from a root ends in a leaf of its tree, in trees whose left children are the next nodes.
 
-    Parameters
-    ----------
-    feature : array (n,)
-        Features of the nodes of all trees, below zero in a leaf.
-    right : array (n,)
-        Right children.
-    roots : array (trees,)
-        Numbers of the roots.
+    ``feature`` (n,) is below zero in a leaf, ``right`` (n,) are the right children, ``roots`` the numbers of the roots.
     """
     n = len(feature)
     must(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots must be nodes in order")
@@ -178,7 +161,7 @@ def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
     must((is_inside | (feature < 0)).all(), "children must follow their node, inside of its tree")
 
 
-@stored(may_be_empty=("c",))
+@stored
 @dataclass(frozen=True, eq=False)
 class Trees(CopiedModel):
     """``base`` plus the sum of regression trees, or their average.
@@ -207,6 +190,7 @@ class Trees(CopiedModel):
     bitsets: Annotated[NDArray[np.uint8], integers("*", MOST_CATEGORIES // 8, types=("u1",))] = field(
         default_factory=lambda: np.empty((0, MOST_CATEGORIES // 8), dtype=np.uint8)
     )
+    may_be_empty: ClassVar = ("c",)
 
     def check(self) -> None:
         """Raise unless every path from a root ends at a leaf of its tree: compiled code does not check indices."""
@@ -344,7 +328,7 @@ class Kernel:
         return made
 
 
-@stored(may_be_empty=("n",))
+@stored
 @dataclass(frozen=True, eq=False)
 class KernelModel(CopiedModel):
     """``scale`` times a weighted sum of covariances with the samples ``X``, plus ``offset``.
@@ -359,6 +343,7 @@ class KernelModel(CopiedModel):
     offset: float
     scale: NonNegative = 1.0
     L: Annotated[FloatArray | None, floats("n", "n")] = None
+    may_be_empty: ClassVar = ("n",)
     _by_column = "X"
 
     def check(self) -> None:

@@ -28,22 +28,13 @@ class _NotCopiedError(Exception):
 
 
 def copy_estimator(estimator: Any) -> CopiedModel | None:
-    """Copy a fitted regressor into arrays.
+    """Return a copy of a fitted regressor with one target as arrays, None if it cannot be copied.
 
-    Copied are, by their exact class, scikit-learn's boosted trees, forests, extra trees, single trees, bagging and
-    voting, linear models, Gaussian processes with common kernels, support vectors, nearest neighbors, pipelines with
-    scalers, ``SimpleImputer`` or ``PolynomialFeatures`` before one of these, transformed targets and searches; and
-    estimators of a user's own class with the methods of ``StorableEstimator``.
-
-    Parameters
-    ----------
-    estimator : object
-        A fitted regressor with one target.
-
-    Returns
-    -------
-    model : CopiedModel or None
-        The copy, whose predictions are those of the estimator up to rounding; None if the estimator cannot be copied.
+    Predictions of the copy are those of the regressor up to rounding. Copied are, by their exact class, scikit-learn's
+    boosted trees, forests, extra trees, single trees, bagging and voting, linear models, Gaussian processes with common
+    kernels, support vectors, nearest neighbors, pipelines with scalers, ``SimpleImputer`` or ``PolynomialFeatures``
+    before one of these, transformed targets and searches; and estimators of a user's own class with the methods of
+    ``StorableEstimator``.
     """
     try:
         model = _copy(estimator)

@@ -30,16 +30,8 @@ _ROUNDING = 1e-12
 """Relative rounding error of a coverage, which must not change a rank."""
 
 
-@dataclass(frozen=True, eq=False)
-class FoldOutputs:
-    """Means (K, m, H) and variances (K, m, V) that every fit of every member predicts for m rows.
-
-    ``extra`` (m,) is what is added to the squared scale of a row.
-    """
-
-    means: FloatArray
-    variances: FloatArray
-    extra: FloatArray
+Outputs = tuple[FloatArray, FloatArray, FloatArray]
+"""Means (K, m, H) and variances (K, m, V) of all fits of all members for m rows, and a term (m,) of squared scales."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,28 +49,29 @@ class HeldOutPredictors:
     scores: FloatArray
     tempering: float
 
-    def ends(self, outputs: FoldOutputs) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def ends(self, outputs: Outputs) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield centres and widths (n, rows) of all predictors for rows, a block of rows at a time."""
-        K, _, H = outputs.means.shape
+        all_means, variances, extra = outputs
+        K, _, H = all_means.shape
         chosen, variance_of = _chosen(self.fits, K), _chosen(self.variance_fits, K) / self.variance_fits.shape[1]
         weighted = chosen * np.tile(self.weights, (1, K))
-        for rows in row_slices(len(outputs.extra), rows_within(LARGE_CELLS, len(self.scores))):
-            means = _flat(outputs.means[:, rows])
+        for rows in row_slices(len(extra), rows_within(LARGE_CELLS, len(self.scores))):
+            means = _flat(all_means[:, rows])
             middle = means.mean(axis=0)
             centred = means - middle  # so that the variance among members keeps its digits
             disagreement = chosen @ centred**2 / H - (chosen @ centred / H) ** 2
-            v = variance_of @ _flat(outputs.variances[:, rows]) + np.maximum(disagreement, 0.0)
-            scale = np.sqrt(v**self.tempering + outputs.extra[rows])
+            v = variance_of @ _flat(variances[:, rows]) + np.maximum(disagreement, 0.0)
+            scale = np.sqrt(v**self.tempering + extra[rows])
             yield weighted @ means + self.constants[:, None], self.scores[:, None] * scale
 
     def interval(
-        self, outputs: FoldOutputs, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
+        self, outputs: Outputs, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
     ) -> FloatArray:
         """Return the ends (m, 2) of the interval of each row, infinite if n is too small for the coverage.
 
         ``weights`` (n,) are those of the predictors' rows and ``own`` (m,) those of the rows to predict; None: equal.
         """
-        found, start = np.empty((len(outputs.extra), 2)), 0
+        found, start = np.empty((len(outputs[2]), 2)), 0
         for centre, width in self.ends(outputs):
             rows = slice(start, start := start + centre.shape[1])
             theirs = None if own is None else own[rows]

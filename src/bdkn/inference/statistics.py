@@ -226,20 +226,11 @@ class Statistics:
         counts: ArrayLike | None = None,
         chunk_rows: int | None = None,
     ) -> Self:
-        """Return the statistics of rows.
+        """Return the statistics of rows: means Φ (N, H) of the members, and targets y (N,), or a block (N, q).
 
-        Parameters
-        ----------
-        Phi : array-like (N, H)
-            Means of the H members. It may be float32: it is widened ``chunk_rows`` rows at a time.
-        y : array-like (N,) or (N, q)
-            Targets: one per row, or a block of q per row.
-        precision : array-like (N,), optional
-            Positive: row i is observed with variance σ²/precision_i.
-        counts : array-like (N,), optional
-            Not negative: row i stands for counts_i equal rows, with a count of zero for none.
-        chunk_rows : int, optional
-            Rows taken at a time; by default they fill a quarter of a megabyte, or are as many as weights.
+        Row i is observed with variance σ²/precision_i, and stands for counts_i equal rows. Φ may be in single
+        precision. ``chunk_rows`` rows are taken at a time; by default they fill a quarter of a megabyte, or are as many
+        as weights.
         """
         return cls.from_chunks([(Phi, y, precision, counts)], chunk_rows=chunk_rows)
 

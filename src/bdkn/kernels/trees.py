@@ -60,20 +60,10 @@ def _best_cut(weights: FloatArray, sums: FloatArray, last: int, total: float) ->
 def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tried: int, state: int) -> Ints:
     """Grow a tree until the targets or the inputs of each leaf are equal; return its nodes, in depth-first order.
 
-    Parameters
-    ----------
-    ranks : array (n, p)
-        Ranks of the inputs: equal inputs have equal ranks.
-    y : array (n,)
-        Targets.
-    weights : array (n,)
-        Weights, positive for the samples.
-    samples : array (m,)
-        Rows to grow the tree on. They are put into the order of the nodes, and keep their order within each leaf.
-    tried : int
-        Number of inputs that are tried for a split, more if those are constant in the node.
-    state : int
-        Seed of the choice of inputs, less than 2**31.
+    ``ranks`` (n, p) are those of the inputs, equal for equal ones; ``weights`` (n,) are positive for the rows
+    ``samples`` (m,) to grow the tree on. These are put into the order of the nodes, and keep their order within each
+    leaf. ``tried`` inputs are tried for a split, more if those are constant in the node; ``state``, less than 2**31, is
+    the seed of their choice.
     """
     n, p = len(samples), ranks.shape[1]
     nodes, stack = np.empty((2 * n, 6), np.int32), np.empty((n + 1, 3), np.int32)  # stack: start, stop, parent
@@ -377,25 +367,13 @@ def components(
 ) -> None:
     """Write the Gaussian components of rows, in units of the scale of the Student-t around its location.
 
-    Parameters
-    ----------
-    nodes : array (1 or 2, m, trees)
-        Leaves of the rows and, if a kind of component needs them, the broad nodes above, as from ``find_nodes``.
-    usable : array (m, trees)
-        Whether a row may use a tree.
-    forest : tuple of arrays
-        First and last place of each node among the training rows drawn for the trees; their numbers and copies.
-    targets, errors : array (n,)
-        Targets of the training rows, and their errors in units of the scale predicted for them.
-    student : tuple of arrays (m,)
-        Degrees of freedom, location and scale of the Student-t.
-    kinds : tuple of arrays (K,)
-        For each kind of component: whether it is of errors, whether it is of broad nodes, its first and last slot, its
-        bandwidth, and the power of the Student-t's density by which targets are weighted.
-    floor : float
-        Minimum bandwidth.
-    out : tuple of arrays
-        Positions, widths and masses (m, slots), and the agreement of the trees (m,), to be written.
+    ``nodes`` (1 or 2, m, trees) are the leaves of the rows and, if a kind of component needs them, the broad nodes
+    above, as from ``find_nodes``; ``usable`` (m, trees) is whether a row may use a tree. The ``forest`` has the first
+    and the last place of each node among the training rows drawn for the trees, their numbers and copies; ``errors``
+    (n,) are in units of the scale predicted for the training rows. Of each kind (K,): whether it is of errors, whether
+    it is of broad nodes, its first and last slot, its bandwidth, at least ``floor``, and the power of the Student-t's
+    density by which targets are weighted. Written are positions, widths and masses (m, slots), and the trees' agreement
+    (m,).
     """
     of_errors, is_broad, first, last, bandwidth, power = kinds
     df, loc, scale = student
@@ -464,24 +442,13 @@ def weigh(
 ) -> None:
     """Write the mixtures of rows: the share of the Student-t (m,), and positions, widths and masses (m, slots).
 
-    Parameters
-    ----------
-    parts : tuple of arrays
-        Positions, widths and masses (m, slots), as from ``components``, and the logarithm of the agreement (m,).
-    slots : tuple of arrays (K,)
-        First and last slot of each kind of component.
-    knots : array (J,)
-        Values of the logarithm of the agreement, in increasing order.
-    shares : array (J, 1 + K)
-        Shares of the Student-t and of each kind of component at the knots. Between them they are interpolated linearly;
-        beyond the first and the last, they are constant.
-    inside : array (m,)
-        Factor of the shares of components, from 0 to 1; the Student-t has the rest.
-    calibration : tuple of float
-        Tilt, mean tilt and narrowing. Where the distribution function of the mixture is F, components are weighted by
-        (4F(1 - F))^tilt, the Student-t by the mean of that. Positions and widths are in units of the narrowed scale.
-    out : tuple of arrays
-        Arrays to be written.
+    ``parts`` are positions, widths and masses as from ``components``, and the logarithm of the agreement (m,);
+    ``slots`` the first and the last one of each kind (K,). The ``shares`` (J, 1 + K) of the Student-t and of each kind
+    hold at the ``knots`` (J,) of that logarithm; between them they are interpolated linearly, beyond the first and the
+    last they are constant. ``inside`` (m,), from 0 to 1, is a factor of the shares of components; the Student-t has the
+    rest. With tilt, mean tilt and narrowing as ``calibration``, and the distribution function F of the mixture,
+    components are weighted by (4F(1 - F))^tilt, the Student-t by the mean of that; positions and widths are in units of
+    the narrowed scale.
     """
     positions, widths, masses, log_agreement = parts
     first, last = slots

@@ -144,7 +144,6 @@ class Components(NamedTuple):
 
 
 @stored
-@stored
 @dataclass(frozen=True, eq=False)
 class NeighbourDensity:
     """Mixture of the Student-t and the densities of neighbours.

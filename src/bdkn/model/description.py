@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln
 
 from bdkn.data.encoder import CategoryColumn, DateColumn, NumberColumn, TableEncoder, UnusedColumn
 from bdkn.data.scaling import BEND, LIMIT, Standardizer
@@ -27,24 +25,12 @@ class NotDescribedError(BDKNError):
 
 
 def describe_model(model: Any) -> Described:
-    """Return the parts of a fitted model as numbers, texts and arrays.
+    """Return the parts of a fitted model, ``model_`` of a regressor, as numbers, texts and arrays.
 
-    Parameters
-    ----------
-    model : FittedModel or FittedEnsemble
-        The fitted model of a regressor, ``model_``.
-
-    Returns
-    -------
-    description : dict
-        ``networks``, ``targets``, ``combination`` (None: equal weights), ``extrapolation`` and ``density`` (None: the
-        model has no such part). Inputs of the networks are those of an array, or the encoded columns of
-        ``describe_columns``.
-
-    Raises
-    ------
-    NotDescribedError
-        If members are not networks of this library, or a part of the model is an object of a class of your own.
+    These are ``networks``, ``targets``, ``combination`` (None: equal weights), ``extrapolation`` and ``density`` (None:
+    the model has no such part). Inputs of the networks are those of an array, or the encoded columns of
+    ``describe_columns``. Raise if members are not networks of this library, or a part is an object of a user's own
+    class.
     """
     if not isinstance(getattr(model, "members", None), NetworkMembers):
         raise NotDescribedError("its members are not networks of this package")
@@ -101,19 +87,11 @@ def describe_model(model: Any) -> Described:
 def describe_columns(encoder: TableEncoder) -> list[Described]:
     """Return how each column of a data frame becomes codes, and the codes become inputs of the networks.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        The encoder of the training table.
-
-    Returns
-    -------
-    columns : list of dict
-        For each column its ``name``, ``kind`` ("number", "boolean", "duration", "date", "category", "text" or "unused")
-        and ``n_codes``. A number, boolean, duration or date has the code ``fill`` where it is missing and, if
-        ``missing``, a second code that is 1 there; a date has the sine and the cosine of the day in each of the
-        ``cycles``, in days, in addition. The code of a category is the place of its value in ``values``, of a missing
-        one if ``missing``, and then of all other values; its inputs are that row of ``inputs``.
+    Each column has its ``name``, ``kind`` ("number", "boolean", "duration", "date", "category", "text" or "unused") and
+    ``n_codes``. A number, boolean, duration or date has the code ``fill`` where it is missing and, if ``missing``, a
+    second code that is 1 there; a date has the sine and the cosine of the day in each of the ``cycles``, in days, in
+    addition. The code of a category is the place of its value in ``values``, of a missing one if ``missing``, and then
+    of all other values; its inputs are that row of ``inputs``.
     """
     found = []
     for column in encoder.columns:
@@ -190,7 +168,7 @@ def _describe_density(density: NeighbourDensity) -> Described:
     Nodes are in depth-first order, with thresholds of those that split and numbers of rows of the leaves; the right
     children and the places of the rows follow from these.
     """
-    near, forest, tilt = density.neighbours, density.neighbours.forest, density.tilt
+    near, forest = density.neighbours, density.neighbours.forest
     is_leaf = forest.feature < 0
     kinds = [
         {
@@ -220,7 +198,7 @@ def _describe_density(density: NeighbourDensity) -> Described:
         "kinds": kinds,
         "knots": density.knots.tolist(),
         "shares": density.shares.tolist(),
-        "tilt": tilt,
-        "even": math.exp(tilt * math.log(4.0) + float(betaln(1.0 + tilt, 1.0 + tilt))),
+        "tilt": density.tilt,
+        "even": density.calibration[1],
         "narrowing": density.narrowing,
     }

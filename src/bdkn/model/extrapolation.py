@@ -492,22 +492,7 @@ class SupportReport:
 
     @classmethod
     def of(cls, support: Support, X: Any, names: Any = None) -> SupportReport:
-        """Return the report about rows of a table of any kind, with the ``names`` of its columns, if it has any.
-
-        Parameters
-        ----------
-        support : Support
-            Where the training rows lie.
-        X : array-like of shape (n_samples, n_features)
-            Rows to predict.
-        names : sequence of str, optional
-            Names of the columns.
-
-        Returns
-        -------
-        report : SupportReport
-            One entry per row.
-        """
+        """Return the report about rows of a table of any kind, with the ``names`` of its columns, if it has any."""
         parts = []
         for _, block in table_blocks(X):
             table, Z = support.place(block)
@@ -522,13 +507,7 @@ class SupportReport:
         return cls(ratio, status, column, 1.0 - gate(ratio))
 
     def to_frame(self) -> Any:
-        """Return the report as a pandas data frame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            One row per row, with the columns ``ratio``, ``status``, ``column`` and ``inside``.
-        """
+        """Return the report as a pandas data frame, with one column for each of its arrays."""
         return as_frame(vars(self))
 
     def __len__(self) -> int:

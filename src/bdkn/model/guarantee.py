@@ -11,7 +11,7 @@ from bdkn.arrays import read_numbers
 from bdkn.ensemble.selection import HeldOut
 from bdkn.errors import InvalidParameterError, check_number, no_extrapolation_warnings
 from bdkn.inference.combination import features
-from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, weights_without_each
+from bdkn.inference.conformal import HeldOutPredictors, weights_without_each
 from bdkn.model.extrapolation import table_blocks
 from bdkn.model.fitted import FittedModel
 from bdkn.stages import stage
@@ -63,7 +63,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
             spread = combination.spread(held_out.pool(means, variances))
             with no_extrapolation_warnings():
                 extra = model.extrapolation.outside(block, spread).variance / unit
-        outputs = FoldOutputs(means, held_out.pooled_variances(means, variances), extra)
+        outputs = means, held_out.pooled_variances(means, variances), extra
         of_rows = None if weights is None else weights[some], None if own is None else own[rows]
         found.append(predictors.interval(outputs, coverage, *of_rows))
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bdkn.data.repeated_rows import mixed_bits
+from bdkn.data.repeated_rows import Keys, bits_of, mixed_bits
 from bdkn.errors import InvalidParameterError
 from bdkn.storage.fields import floats, integers, stored
 from bdkn.typing import FloatArray
-
-Keys = NDArray[np.uint64]
 
 MOST = 100_000
 """Maximum number of rows that are remembered; the oldest are forgotten first."""
@@ -22,7 +19,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 """Increment of SplitMix64."""
 
 
-@stored(may_be_empty=("n",))
+@stored
 @dataclass(frozen=True, eq=False)
 class RowMemory:
     """Keys (n,) of rows, from the oldest to the newest, and how many times each is counted (n,).
@@ -34,6 +31,7 @@ class RowMemory:
     keys: Annotated[Keys, integers("n", types=("u8",))] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     weights: Annotated[FloatArray, floats("n", low=0.0)] = field(default_factory=lambda: np.empty(0))
     is_complete: bool = True
+    may_be_empty: ClassVar = ("n",)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -75,9 +73,8 @@ def row_keys(*columns: FloatArray) -> Keys:
 
     Each number is mixed by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
     """
-    table = np.column_stack([np.asarray(part, dtype=np.float64) for part in columns]) + 0.0  # -0 is 0
-    table[np.isnan(table)] = np.nan
+    table = bits_of(np.column_stack(columns))
     keys = np.zeros(len(table), dtype=np.uint64)
     for column in table.T:
-        keys = mixed_bits((keys + _STEP) ^ np.ascontiguousarray(column).view(np.uint64))
+        keys = mixed_bits((keys + _STEP) ^ column)
     return keys

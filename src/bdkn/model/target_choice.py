@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import stdtr
 from scipy.stats import skew
 
+from bdkn.data.repeated_rows import column_numbers
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import ContinuedLink, IdentityLink, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
@@ -263,16 +264,10 @@ def numeric_table(X: Any) -> FloatArray | None:
     """Return any table as numbers in the range of single precision, texts and dates as codes; None if it has none."""
     try:
         if hasattr(X, "columns"):
-            table = np.column_stack([_numbers(np.asarray(X[name])) for name in X.columns])
+            columns = [column_numbers(np.asarray(X[name])) for name in X.columns]
+            table = np.column_stack(columns).astype(np.float64)
         else:
             table = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     except (TypeError, ValueError):
         return None
     return np.clip(table, -1e30, 1e30) if table.ndim == 2 and table.shape[1] else None
-
-
-def _numbers(column: Any) -> FloatArray:
-    """Return a column as numbers, each distinct text or date as a code."""
-    if column.dtype.kind in "biuf":
-        return np.asarray(column, dtype=np.float64)
-    return np.unique(column.astype(str), return_inverse=True)[1].astype(np.float64)

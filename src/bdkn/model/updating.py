@@ -15,12 +15,13 @@ from typing import Self
 
 import numpy as np
 
+from bdkn.data.repeated_rows import Keys
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError, ModelFileError, no_extrapolation_warnings
 from bdkn.inference import Absorbed, Statistics
 from bdkn.model.extrapolation import table_blocks
 from bdkn.model.fitted import FittedModel, Updates
-from bdkn.model.row_memory import Keys, row_keys
+from bdkn.model.row_memory import row_keys
 from bdkn.storage.archive import pack, read, unpack, write
 from bdkn.storage.fields import stored
 from bdkn.typing import FloatArray
@@ -68,13 +69,7 @@ class RowStatistics:
         return self.rows.n
 
     def digest(self) -> str:
-        """Return a hash of the numbers.
-
-        Returns
-        -------
-        digest : str
-            Equal for equal statistics.
-        """
+        """Return a hash of the numbers, equal for equal statistics."""
         seen = hashlib.sha256(f"{self.members} {self.rows.n!r} {self.rows.sum_log_w!r}".encode())
         seen.update(np.ascontiguousarray(self.rows.root).tobytes())
         seen.update(np.ascontiguousarray(self.rows.ref).tobytes())

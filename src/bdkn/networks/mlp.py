@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -92,7 +92,7 @@ _MIN_SCALE = 1e-2
 """Minimum standard deviation of a feature, reached if about one row in ten thousand lies beyond the bin."""
 
 
-@stored(may_be_empty=("m",))
+@stored
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
     """Encoding of standardized inputs: the inputs and, for each bin of a column, the position of a value in the bin.
@@ -109,6 +109,7 @@ class PiecewiseLinear:
     width: Annotated[Float32Array, singles("m", above=0.0)]
     mean: Annotated[Float32Array, singles("m")]
     scale: Annotated[Float32Array, singles("m", above=0.0)]
+    may_be_empty: ClassVar = ("m",)
 
     def check(self) -> None:
         """Raise unless bins are in order."""

@@ -182,6 +182,22 @@ class Predictive(ABC):
         return function(columns).reshape(values.shape)
 
 
+class Located(Predictive):
+    """Distributions whose parameters ``loc`` and ``scale`` are the only ones in units of the target."""
+
+    loc: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.loc)
+
+    def _affine(self, scale: float, shift: float) -> Self:
+        with np.errstate(over="ignore"):
+            return self._with(loc=scale * self.loc + shift, scale=scale * self.scale)
+
+    def _check(self) -> None:
+        check_location_scale(self.loc, self.scale)
+
+
 def generator_of(random_state: Any) -> np.random.Generator:
     """Return a generator of random numbers; raise unless ``random_state`` is a seed."""
     try:

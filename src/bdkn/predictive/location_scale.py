@@ -13,7 +13,7 @@ from scipy.special import betaincinv, betaln, gammaln, ndtr, ndtri, stdtr, stdtr
 
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Components, Predictive, check_location_scale
+from bdkn.predictive.base import Components, Located
 from bdkn.typing import FloatArray
 
 NARROW = 1e-100
@@ -40,11 +40,8 @@ _HUGE = 1e150
 """Number from which squares leave the range of floats."""
 
 
-class LocationScale(Predictive):
+class LocationScale(Located):
     """Distributions of ``loc + scale * Z``, one per row, with a symmetric standard ``Z`` that a subclass defines."""
-
-    loc: FloatArray
-    scale: FloatArray
 
     @abstractmethod
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
@@ -70,9 +67,6 @@ class LocationScale(Predictive):
     def _standard_absolute_mean(self, z: FloatArray) -> FloatArray:
         """Return E|Z - z| at ``z`` (n, k)."""
 
-    def __len__(self) -> int:
-        return len(self.loc)
-
     def mean(self) -> FloatArray:
         """Return ``loc``, the centre of each row, whether or not the first moment exists."""
         return self.loc.copy()
@@ -80,10 +74,6 @@ class LocationScale(Predictive):
     def median(self) -> FloatArray:
         """Return ``loc``: these distributions are symmetric."""
         return self.loc.copy()
-
-    def _affine(self, scale: float, shift: float) -> Self:
-        with np.errstate(over="ignore"):
-            return self._with(loc=scale * self.loc + shift, scale=scale * self.scale)
 
     def _in_units(self, unit: float) -> Self:
         return self._with(loc=np.zeros(len(self)), scale=self.scale / unit)  # the centre might overflow
@@ -98,9 +88,6 @@ class LocationScale(Predictive):
         for name, array in arrays.items():
             self.__dict__[name] = array if array.shape == rows else np.broadcast_to(array, rows)
         self._check()
-
-    def _check(self) -> None:
-        check_location_scale(self.loc, self.scale)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         loc, scale = self.loc[:, None], self.scale[:, None]

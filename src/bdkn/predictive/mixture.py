@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln, logsumexp, ndtr, ndtri, stdtrit
 from bdkn.arrays import read_numbers
 from bdkn.blocks import CACHED_CELLS, THREAD_ROWS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Components, Predictive, check_location_scale
+from bdkn.predictive.base import Components, Located
 from bdkn.predictive.location_scale import (
     FAR_DOWN,
     GAUSSIAN_DF,
@@ -45,7 +45,7 @@ _MOST_STEPS = 200
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class GaussianMixture(Predictive):
+class GaussianMixture(Located):
     """Mixture of Gaussians: ``Σ_h weights_h N(loc_h, scale_h²)`` for each of n rows.
 
     Parameters
@@ -83,16 +83,13 @@ class GaussianMixture(Predictive):
         self._check()
 
     def _check(self) -> None:
-        check_location_scale(self.loc, self.scale)
+        super()._check()
         least, sums = self.weights.min(initial=np.inf), self.weights.sum(axis=1)
         if not (least >= 0 and np.allclose(sums, 1.0, rtol=0.0, atol=1e-8)):
             raise InvalidParameterError(
                 f"weights must be >= 0 and sum to 1 in each row; got a least weight of {least} "
                 f"and sums from {sums.min()} to {sums.max()}"
             )
-
-    def __len__(self) -> int:
-        return len(self.loc)
 
     def mean(self) -> FloatArray:
         """Return ``Σ_h w_h loc_h``."""
@@ -108,10 +105,6 @@ class GaussianMixture(Predictive):
     def moment_matched(self) -> Gaussian:
         """Return the Gaussian with the mean and the variance of the mixture."""
         return Gaussian(self.mean(), self.std())
-
-    def _affine(self, scale: float, shift: float) -> Self:
-        with np.errstate(over="ignore"):
-            return self._with(loc=scale * self.loc + shift, scale=scale * self.scale)
 
     def _mix(self, values: FloatArray) -> FloatArray:
         mixed: FloatArray = np.einsum("nh,n...h->n...", self.weights, values)
@@ -223,7 +216,7 @@ def increasing_root(
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class StudentTMixture(Predictive):
+class StudentTMixture(Located):
     """Mixture of a Student-t and A Gaussians for each of n rows.
 
     With u = (y - loc) / scale, row i has the density (kept St(u; df) + Σ_c mass_c N(u; position_c, width_c²)) / scale.
@@ -297,9 +290,6 @@ class StudentTMixture(Predictive):
         # Masses of single precision add up to one but for rounding; the Student-t takes the difference.
         self.__dict__["kept"] = np.clip(self.kept + (1.0 - total), 0.0, 1.0)
 
-    def __len__(self) -> int:
-        return len(self.loc)
-
     def student_t(self) -> StudentT:
         """Return the Student-t among the components."""
         return StudentT.unchecked(self.df, self.loc, self.scale)
@@ -313,13 +303,6 @@ class StudentTMixture(Predictive):
         with np.errstate(over="ignore"):
             variance = own + np.einsum("nc,nc->n", self.mass, squares) - self._offset() ** 2
             return np.asarray(self.scale**2 * variance)
-
-    def _affine(self, scale: float, shift: float) -> Self:
-        with np.errstate(over="ignore"):
-            return self._with(loc=scale * self.loc + shift, scale=scale * self.scale)
-
-    def _check(self) -> None:
-        check_location_scale(self.loc, self.scale)
 
     def carry(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles (n, k) at levels (n, k) of each row's own."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.report.evaluation import CHANCE, LEVELS, ColumnErrors, Driver, Evaluation, chance_of
+from bdkn.report.evaluation import CHANCE, LEVELS, PIT_BINS, ColumnErrors, Driver, Evaluation, chance_of
 from bdkn.report.wording import count, number, percent
 from bdkn.typing import FloatArray, IndexArray
 
@@ -29,9 +29,6 @@ _TICKS = 5
 
 _MOST_DOTS = 320
 """Largest number of rows that are drawn; of more rows, evenly spaced ones are drawn."""
-
-_BINS = 10
-"""Bins of the PIT histogram."""
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -369,16 +366,20 @@ def draw_reliability(evaluation: Evaluation) -> Figure:
 def draw_pit(evaluation: Evaluation) -> Figure:
     """Draw the histogram of the probabilities below the targets, with the range that chance allows."""
     n = len(evaluation.y)
-    shares = np.histogram(np.clip(evaluation.pit, 0.0, 1.0), bins=_BINS, range=(0.0, 1.0))[0] / n
-    low, high = chance_of(n, 1.0 / _BINS, 1.0 - (1.0 - CHANCE) / _BINS)  # of all bars together
+    shares = evaluation.pit_counts / n
+    low, high = chance_of(n, 1.0 / PIT_BINS, 1.0 - (1.0 - CHANCE) / PIT_BINS)  # of all bars together
     chart = Chart(NARROW, 300.0, (0.0, 1.0), (0.0, max(1.15 * float(shares.max()), 1.3 * high)), left=40.0)
     chart.axes("probability predicted below the target", "share of rows, %", _SHARES, lambda share: f"{100 * share:g}")
-    for k, share in enumerate(shares):
-        inside, ends = low <= share <= high, (k / _BINS, (k + 1) / _BINS)
+    ranges = [(k / PIT_BINS, (k + 1) / PIT_BINS) for k in range(PIT_BINS)]
+    for ends, share in zip(ranges, shares, strict=True):
+        inside = low <= share <= high
         tip = f"{percent(ends[0])} to {percent(ends[1])}: {percent(share, 1)} of the rows"
         chart.bar(ends, float(share), "column" if inside else "column missed", tip)
     chart.area((0, 1), np.array([low, low]), np.array([high, high]), "chance over")
-    chart.line((0, 1), (1 / _BINS, 1 / _BINS), "ideal")
-    rows = tuple((f"{percent(k / _BINS)} to {percent((k + 1) / _BINS)}", percent(s, 1)) for k, s in enumerate(shares))
+    chart.line((0, 1), (1 / PIT_BINS, 1 / PIT_BINS), "ideal")
+    rows = tuple(
+        (f"{percent(start)} to {percent(stop)}", percent(share, 1))
+        for (start, stop), share in zip(ranges, shares, strict=True)
+    )
     about = f"Histogram of the probability predicted below each of {n} targets; flat is perfect calibration."
     return Figure((chart.render("pit", "Probability integral transform", about),), ("range", "share of rows"), rows)

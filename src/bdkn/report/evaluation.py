@@ -22,6 +22,9 @@ LEVEL = 0.9
 LEVELS = np.round(np.arange(0.05, 0.96, 0.05), 2)
 """Levels of the reliability chart."""
 
+PIT_BINS = 10
+"""Bins of the PIT histogram."""
+
 CHANCE = 0.95
 """Probability of the ranges that chance allows."""
 
@@ -63,6 +66,7 @@ class Evaluation:
         self.half: FloatArray = np.stack(self.dist.interval(0.5), axis=1)
         self.held: BoolArray = (lower <= y) & (y <= upper)
         self.pit = self.dist.cdf(y)
+        self.pit_counts = np.histogram(np.clip(self.pit, 0.0, 1.0), bins=PIT_BINS, range=(0.0, 1.0))[0]
         # The share of the targets in central intervals of each of ``LEVELS``.
         self.covered: FloatArray = (np.abs(2.0 * self.pit - 1.0)[:, None] <= LEVELS).mean(axis=0)
         self.own_scores = scores_of(self.dist, y, lower, upper)

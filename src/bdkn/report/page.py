@@ -61,24 +61,12 @@ _MOST_COLUMNS = 6
 
 @dataclass(frozen=True, repr=False)
 class Page:
-    """A page about a model, as text; notebooks show it.
-
-    Parameters
-    ----------
-    html : str
-        The page.
-    """
+    """A page about a model, as text; notebooks show it."""
 
     html: str
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write; an existing file is replaced.
-        """
+        """Write the page to a file; an existing file is replaced."""
         replace_file(check_page_file(path), self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:

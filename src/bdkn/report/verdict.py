@@ -46,9 +46,6 @@ _SAME_ROW = 1e-9
 _LISTED_ROWS = 8
 """Number of rows in the table of the least sure ones."""
 
-_BINS = 10
-"""Bins of the PIT histogram."""
-
 
 def warnings_of(evaluation: Evaluation) -> list[str]:
     """Return the warnings about the model, the rows and the scores at the top of the page; empty if there are none."""
@@ -78,7 +75,7 @@ def warnings_of(evaluation: Evaluation) -> list[str]:
     if n >= _MANY_ROWS and abs(bias) > _LARGE_BIAS * float(error.std() / np.sqrt(n)):
         way = "low" if bias > 0 else "high"
         found.append(f"Predictions are too {way} by {number(abs(bias))} on average, more than chance explains.")
-    if n >= _MANY_ROWS and low <= share <= high and pit_chance(evaluation.pit) < _VERY_UNLIKELY:
+    if n >= _MANY_ROWS and low <= share <= high and pit_chance(evaluation) < _VERY_UNLIKELY:
         found.append("The shape of the predicted distributions does not fit: see the histogram under Calibration.")
     if support is not None:
         far = float(np.mean(support.status != "inside"))
@@ -197,15 +194,14 @@ def judge_calibration(evaluation: Evaluation) -> tuple[str, str]:
         return "fewer than in calibrated intervals: they are too narrow", "poor"
     if share > high:
         return "more than in calibrated intervals: they are wider than they need be", "fair"
-    if pit_chance(evaluation.pit) < _UNLIKELY:
+    if pit_chance(evaluation) < _UNLIKELY:
         return "as many as there should be, though the predicted shapes do not fit everywhere", "fair"
     return "as in calibrated intervals", "good"
 
 
-def pit_chance(pit: FloatArray) -> float:
+def pit_chance(evaluation: Evaluation) -> float:
     """Return the probability of a PIT histogram as uneven as this one, if predictions were calibrated."""
-    seen = np.histogram(np.clip(pit, 0.0, 1.0), bins=_BINS, range=(0.0, 1.0))[0]
-    return float(stats.chisquare(seen).pvalue)
+    return float(stats.chisquare(evaluation.pit_counts).pvalue)
 
 
 _MEASURES: tuple[tuple[str, str, str], ...] = (

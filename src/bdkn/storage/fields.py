@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from types import EllipsisType, NoneType, UnionType
-from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -331,29 +331,14 @@ _Class = TypeVar("_Class", bound=type)
 STORED: dict[str, type] = {}
 """Stored classes by name; objects of other classes are never created from a file."""
 
-_MAY_BE_EMPTY: dict[type, tuple[str, ...]] = {}
-"""Symbols of each stored class that may stand for 0."""
 
-
-@overload
-def stored(cls: _Class, /) -> _Class: ...
-
-
-@overload
-def stored(*, may_be_empty: tuple[str, ...] = ()) -> Callable[[_Class], _Class]: ...
-
-
-def stored(cls: type | None = None, /, *, may_be_empty: tuple[str, ...] = ()) -> Any:
-    """Register a class whose objects can be stored in a file, with the symbols of sizes that may be 0."""
-
-    def register(cls: type) -> type:
-        other = STORED.get(cls.__name__, cls)
-        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise TypeError(f"a class named {cls.__name__} is stored already, that of {other.__module__}")
-        STORED[cls.__name__], _MAY_BE_EMPTY[cls] = cls, may_be_empty
-        return cls
-
-    return register if cls is None else register(cls)
+def stored(cls: _Class) -> _Class:
+    """Register a class whose objects can be stored in a file; symbols in its ``may_be_empty`` may stand for 0."""
+    other = STORED.get(cls.__name__, cls)
+    if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise TypeError(f"a class named {cls.__name__} is stored already, that of {other.__module__}")
+    STORED[cls.__name__] = cls
+    return cls
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,7 +359,7 @@ class Schema:
             if name in values:
                 with_place(name, content, values[name], found)
         for symbol, size in found.items():
-            if size < 1 and symbol not in _MAY_BE_EMPTY[self.cls]:
+            if size < 1 and symbol not in getattr(self.cls, "may_be_empty", ()):
                 raise WrongContentError(f"must have {symbol} >= 1; got {size}")
         try:
             made = self.cls(**values)

@@ -50,22 +50,10 @@ def read_table(path: str | os.PathLike[str], notify: Callable[[str], None] = lam
 def open_blocks(
     path: str | os.PathLike[str], kinds: Mapping[str, str], notify: Callable[[str], None] = lambda note: None
 ) -> Iterator[Any]:
-    """Return columns of a table in blocks of rows, which take little memory.
+    """Return the columns ``kinds`` of a table in blocks of rows, as Arrow tables; "-" is standard input, as CSV.
 
-    Parameters
-    ----------
-    path : str or path-like
-        File to read; "-" is standard input, as CSV.
-    kinds : mapping of str to str
-        For each column to read from a CSV file: "number", "boolean", "date", or "text", that is, as in the file. The
-        columns of a Parquet file have the types that they have in the file.
-    notify : callable
-        Called with a note on each assumption.
-
-    Returns
-    -------
-    blocks : iterator of pyarrow.Table
-        Consecutive rows of these columns.
+    A column of a CSV file is read as its kind: "number", "boolean", "date", or "text", that is, as in the file. Columns
+    of a Parquet file have the types that they have there. ``notify`` is called with a note on each assumption.
     """
     require("pyarrow", extra="files")
     csv_file = _csv_file(path, notify)
