@@ -31,7 +31,7 @@ def small_forests() -> Iterator[None]:
     from bdkn.model import density, target_choice
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(density, "_MOST_TREES", 16)
+        patch.setattr(density, "_MAX_TREES", 16)
         patch.setattr(target_choice, "_TREES", 16)
         yield
 

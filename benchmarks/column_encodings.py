@@ -34,7 +34,7 @@ from bdkn.networks import NetworkSettings
 from development_sets import BENCHMARK, LARGER, SMALL, training_rows
 
 RECORDS = Path(__file__).parent / "records"
-MOST_ROWS = {"kin8nm": 3500, "naval": 3500, "protein": 9000}
+MAX_ROWS = {"kin8nm": 3500, "naval": 3500, "protein": 9000}
 FEW_ROWS = 4000
 DECAYS = (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
 """Of the pairs of members 1 and 2, 3 and 4, ..: silu and relu alternate."""
@@ -72,7 +72,7 @@ def sets(only: list[str]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
             yield name, *make()
     for name in BENCHMARK:
         if not only or name in only:
-            yield name, *training_rows(name, MOST_ROWS.get(name))
+            yield name, *training_rows(name, MAX_ROWS.get(name))
 
 
 def members(X: np.ndarray, y: np.ndarray, new: np.ndarray, n_bins: int) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any
 
-MOST_WHOLE = 2**63 - 1
+MAX_WHOLE = 2**63 - 1
 """The largest integer of 64 bits."""
 
 _MAX_CHOICES = 50
@@ -257,7 +257,7 @@ def check_number(
     integer must fit into 64 bits, as compiled code requires.
     """
     if whole:
-        high = min(high, MOST_WHOLE)
+        high = min(high, MAX_WHOLE)
     if isinstance(given, numbers.Integral if whole else numbers.Real) and not isinstance(given, bool):
         is_integer = isinstance(given, numbers.Integral)
         value: Any = given if is_integer else _as_float(given)
@@ -266,7 +266,7 @@ def check_number(
             return
     what = "an integer" if whole else "a number"
     too_large = isinstance(given, int) and given > high
-    bounded = too_large or (high < math.inf and high != MOST_WHOLE)
+    bounded = too_large or (high < math.inf and high != MAX_WHOLE)
     bound = f"{'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if bounded else "")
     end = " and finite" if isinstance(given, float) and given == math.inf else ""
     raise InvalidParameterError(f"{name} must be {what} {bound}{end}; got {shown(given)}")
@@ -317,7 +317,7 @@ def check_verbosity(name: str, given: object) -> None:
 def check_n_jobs(name: str, given: Any) -> None:
     """Raise unless ``given`` is None or an integer other than 0."""
     whole = isinstance(given, numbers.Integral) and not isinstance(given, bool)
-    if given is not None and not (whole and 0 < abs(int(given)) <= MOST_WHOLE):
+    if given is not None and not (whole and 0 < abs(int(given)) <= MAX_WHOLE):
         raise InvalidParameterError(f"{name} must be None or an integer other than 0; got {shown(given)}")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
 from bdkn.analysis import explanation as module
-from bdkn.analysis.explanation import MixedRows, _evenly
+from bdkn.analysis.explanation import MixedRows, _draw_evenly
 from bdkn.errors import InvalidParameterError, OutsideDataWarning
 
 QUICK = {"n_members": 2, "hidden_layer_sizes": (8,), "epochs": 15, "n_bins": 0, "random_state": 0}
@@ -234,5 +234,5 @@ class TestCalls:
 
     def test_draws_are_even(self):
         means = np.random.default_rng(0).permutation(100).astype(float)
-        chosen = means[_evenly(means, 10, np.random.default_rng(1))]
+        chosen = means[_draw_evenly(means, 10, np.random.default_rng(1))]
         assert (np.floor(chosen / 10.0) == np.arange(10)).all()

@@ -50,4 +50,4 @@ def test_no_subset_is_better_by_more_than_its_price():
     members, found = select_and_combine(rows, np.arange(H), CombinationOptions())
     for subset in module.elimination(rows):
         other = CombinationOptions().combine(rows[subset])
-        assert N * (other.score - found.score) <= module.PRICE * abs(len(members) - len(subset))
+        assert N * (other.score - found.score) <= module.MIN_GAIN * abs(len(members) - len(subset))

@@ -51,7 +51,7 @@ class Counting:
 
 @pytest.mark.parametrize(("held", "asked"), [(10**9, 1), (0, 2)])
 def test_few_outputs_are_stored_and_many_are_computed_again(monkeypatch, held, asked):
-    monkeypatch.setattr("bdkn.ensemble.networks._KEPT_NUMBERS", held)
+    monkeypatch.setattr("bdkn.ensemble.networks._MAX_STORED_OUTPUTS", held)
     networks = Counting(NETWORKS)
     design = Design(networks, Rows(X, y))
     first, second = ([part[0] for part in design.chunks()] for _ in range(2))

@@ -168,7 +168,7 @@ def test_missing_values_are_inputs_too():
 
 
 def test_a_part_of_a_large_table_is_used(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_ROWS", 300)
+    monkeypatch.setattr(module, "_MAX_ROWS", 300)
     density = fit_density(X, Y, None, STUDENT, SEED)
     used = density.neighbours.rows
     np.testing.assert_array_equal(density.neighbours.targets, Y[used])

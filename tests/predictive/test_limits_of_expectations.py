@@ -51,7 +51,7 @@ def test_tails_are_followed_to_a_level_of_a_rounding_error(df):
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
 def test_what_is_left_after_the_last_halving_is_counted_if_it_is_close_and_refused_if_not(monkeypatch, unit):
-    monkeypatch.setattr(module, "_MOST_HALVINGS", 2)
+    monkeypatch.setattr(module, "_MAX_HALVINGS", 2)
     monkeypatch.setattr(module, "_TERMS_AT_ONCE", 2)
     dist, size = Gaussian(np.zeros(5), 1.0), unit * np.array([1.0, 1e6, 1e6, 1.0, 1e3])
 
@@ -176,7 +176,7 @@ def test_memory_is_bounded_and_rows_do_not_depend_on_each_other(monkeypatch):
 
 
 def test_a_function_that_jumps_too_often_is_refused(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_PIECES", 500)
+    monkeypatch.setattr(module, "_MAX_PIECES", 500)
     with pytest.raises(InvalidParameterError, match=r"row 1 cannot be computed .* jumps too often"):
         expectation(Gaussian([0.0, 0.0], 1.0), lambda y, row: np.where(row[:, None] == 1, np.sin(1e6 * y), y))
 

@@ -55,7 +55,7 @@ def test_intervals_hold_with_few_rows(n, p):
 def test_the_report_says_if_members_are_not_told_apart():
     model = BDKNRegressor(**grouped(**SMALL, random_state=0)).fit(*linear_rows(40, 2, 0))
     assert not model.weights_identified_
-    assert model.member_report().attrs["note"] == "the data do not tell these members apart"
+    assert model.member_report().attrs["note"] == "the data do not identify the weights of these members"
     table = model.member_table()
     assert np.all(table["upper"] - table["lower"] > 0.1 / len(model.weights_))
     rng = np.random.default_rng(0)

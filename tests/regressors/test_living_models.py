@@ -15,7 +15,7 @@ from bdkn import BayesianStackingRegressor, BDKNRegressor, RowStatistics
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.inference import Forecast, Statistics, posterior
 from bdkn.inference.combination import features
-from bdkn.model.row_memory import MOST, RowMemory, row_keys
+from bdkn.model.row_memory import MAX_ROWS, RowMemory, row_keys
 
 X, y = table(120)
 A, a = table(50, seed=1)
@@ -298,14 +298,14 @@ def test_keys_tell_rows_apart():
 
 
 def test_memory_is_bounded():
-    keys = np.arange(MOST + 10, dtype=np.uint64)
-    memory = RowMemory().add(keys[:MOST], np.ones(MOST))
+    keys = np.arange(MAX_ROWS + 10, dtype=np.uint64)
+    memory = RowMemory().add(keys[:MAX_ROWS], np.ones(MAX_ROWS))
     assert memory.is_complete
-    memory = memory.add(keys[MOST:], np.full(10, 2.0))
-    assert (len(memory), memory.is_complete) == (MOST, False)
-    weights, left = memory.take(keys[[0, MOST]], np.array([7.0, 7.0]))
+    memory = memory.add(keys[MAX_ROWS:], np.full(10, 2.0))
+    assert (len(memory), memory.is_complete) == (MAX_ROWS, False)
+    weights, left = memory.take(keys[[0, MAX_ROWS]], np.array([7.0, 7.0]))
     np.testing.assert_array_equal(weights, [7.0, 2.0])
-    assert len(left) == MOST - 1
+    assert len(left) == MAX_ROWS - 1
 
 
 def test_precision_of_rows_is_fixed_by_the_fit(stacked):

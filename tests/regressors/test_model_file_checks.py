@@ -384,7 +384,7 @@ class TestWithoutRows:
         stack = bdkn.load(GOLDEN / "stack.bdkn")
         for model, text in (
             (shaped, r"save model\.without_shape\(\)"),
-            (stack, "a stack computes the noise of its members from rows"),
+            (stack, "a stack computes the noise of its members from held-out rows"),
         ):
             with pytest.raises(InvalidParameterError, match=text):
                 model.save(tmp_path / "model.bdkn", without_rows=True)

@@ -10,7 +10,7 @@ import pytest
 from quick import QUICK, Stretched, grouped, table
 
 from bdkn import BDKNRegressor, CombinationOptions
-from bdkn.ensemble.selection import PRICE, HeldOut, elimination
+from bdkn.ensemble.selection import MIN_GAIN, HeldOut, elimination
 from bdkn.networks import Networks
 from bdkn.networks.reference import ReferenceEngine
 
@@ -67,7 +67,7 @@ def test_the_members_in_use_have_the_best_score(options):
         names = tuple(everyone.member_names_[h] for h in kept)
         scores[names] = (everyone.combination or CombinationOptions()).combine(everyone.held_out_[kept]).score
     n = len(everyone.held_out_.y)
-    priced = {names: n * score - PRICE * (4 - len(names)) for names, score in scores.items()}
+    priced = {names: n * score - MIN_GAIN * (4 - len(names)) for names, score in scores.items()}
     assert best.member_names_ == max(priced, key=priced.get)
     assert best.combination_.score == scores[best.member_names_]
 

@@ -101,7 +101,7 @@ def page_of(small_forests, tmp_path_factory):
     def written(name):
         words = {"title": f"Houses {EVIL}", "target_name": "price & <more>"} if name == "columns" else {}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(drivers, "_MOST_ROWS", 10)
+            patch.setattr(drivers, "_MAX_ROWS", 10)
             write_page(*fitted(name), folder / f"{name}.html", **words)
         return folder / f"{name}.html"
 

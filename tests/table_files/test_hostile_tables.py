@@ -112,8 +112,8 @@ def bomb(path, block, mebibytes):
 
 
 def test_files_that_expand_too_much_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(expanded, "LEAST_BYTES", 1 << 22)
-    monkeypatch.setattr(parquet_files, "LEAST_BYTES", 1 << 22)
+    monkeypatch.setattr(expanded, "ALLOWED_BYTES", 1 << 22)
+    monkeypatch.setattr(parquet_files, "ALLOWED_BYTES", 1 << 22)
     bomb(tmp_path / "lines.csv.gz", b"1,word\n", 6)
     bomb(tmp_path / "line.csv.gz", b"x", 6)
     codes = pa.array(np.zeros(1 << 20, np.int32))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import NetworkSettings
-from bdkn.networks.settings import EFFORTS, LEAST_EPOCHS, LEAST_MEMBERS, Clock, default_size, reduced
+from bdkn.networks.settings import EFFORTS, MIN_EPOCHS, MIN_MEMBERS, Clock, default_size, reduced
 
 SMALL = {"hidden_layer_sizes": (4,), "random_state": 0}
 
@@ -62,14 +62,14 @@ def test_a_reduced_size_fits_or_is_the_minimum(n_members, epochs, share):
     members, fewer = reduced(n_members, epochs, share)
     assert 1 <= members <= n_members
     assert 1 <= fewer <= epochs
-    assert members >= min(LEAST_MEMBERS, n_members)
-    assert fewer >= LEAST_EPOCHS * epochs - 1
-    least = members == min(LEAST_MEMBERS, n_members) and fewer <= max(1, np.ceil(LEAST_EPOCHS * epochs))
+    assert members >= min(MIN_MEMBERS, n_members)
+    assert fewer >= MIN_EPOCHS * epochs - 1
+    least = members == min(MIN_MEMBERS, n_members) and fewer <= max(1, np.ceil(MIN_EPOCHS * epochs))
     assert members * fewer <= share * n_members * epochs or least
     if share >= 1:
         assert (members, fewer) == (n_members, epochs)
     if fewer < epochs:  # epochs are reduced last
-        assert members == min(LEAST_MEMBERS, n_members)
+        assert members == min(MIN_MEMBERS, n_members)
 
 
 def test_a_clock_divides_the_time_left_by_the_time_of_all_training():

@@ -210,7 +210,7 @@ class Explanation:
         return found
 
 
-_MOST_BACKGROUND = 384
+_MAX_BACKGROUND = 384
 """Number of background rows that are predicted, to draw evenly from them."""
 
 _FEW_ROWS = 20
@@ -219,7 +219,7 @@ _FEW_ROWS = 20
 _FOR_FEW, _FOR_MANY = 800, 500
 """Default number of predictions per explained row, of few rows and of many."""
 
-_LEAST_SAMPLES, _MOST_SAMPLES = 8, 128
+_MIN_SAMPLES, _MAX_SAMPLES = 8, 128
 """Smallest and largest default number of pairs of column orders per explained row."""
 
 
@@ -244,15 +244,15 @@ def explain(
     rows = some_rows(table.shape[0], max_rows, generator)
     if n_samples is None:
         predictions = _FOR_FEW if len(rows) <= _FEW_ROWS else _FOR_MANY
-        n_samples = int(np.clip(predictions // max(1, 2 * (table.shape[1] - 1)), _LEAST_SAMPLES, _MOST_SAMPLES))
+        n_samples = int(np.clip(predictions // max(1, 2 * (table.shape[1] - 1)), _MIN_SAMPLES, _MAX_SAMPLES))
     check_number("n_samples", n_samples, low=2, whole=True)
     n_samples = int(n_samples)  # it may be an integer of 8 bits
-    source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MOST_BACKGROUND), generator))
+    source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MAX_BACKGROUND), generator))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDataWarning)  # mixed rows may be far from all training rows
         read = model.reader.read(source)
         centers = model.centers(read) if hasattr(model, "centers") else model.predict(read).dist.mean()
-        chosen = _evenly(centers, min(n_samples, source.shape[0]), generator)
+        chosen = _draw_evenly(centers, min(n_samples, source.shape[0]), generator)
         mixed, names = mixed_rows(model, take_rows(table, rows), take_rows(source, chosen))
         n, m, p = len(rows), len(chosen), mixed.n_columns
         parts: list[str] = []
@@ -344,7 +344,7 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
     return MixedRows(stack_rows(X, source), None, len(given)), given
 
 
-def _evenly(means: FloatArray, size: int, generator: np.random.Generator) -> IndexArray:
+def _draw_evenly(means: FloatArray, size: int, generator: np.random.Generator) -> IndexArray:
     """Return row numbers, one drawn from each of ``size`` equal shares of the rows in the order of their means."""
     edges = np.linspace(0, len(means), size + 1)
     places = (edges[:-1] + generator.random(size) * np.diff(edges)).astype(np.intp)

@@ -23,7 +23,7 @@ _POINTS = 25
 _FEW = 12
 """Number of different values up to which every value is a grid point."""
 
-_MOST_VALUES = 20
+_MAX_VALUES = 20
 """Largest number of grid points of a column without numbers."""
 
 _HALVINGS = 48
@@ -167,7 +167,7 @@ def default_grid(column: NDArray[Any], name: str = "") -> Sequence[Any]:
         values = np.array([known[np.flatnonzero(texts == text)[0]] for text in values], dtype=object)
     ordered = column.dtype.kind in "fiumM"
     if len(values) <= _FEW or not ordered:
-        return list(values[np.sort(np.argsort(-counts, kind="stable")[:_MOST_VALUES])])
+        return list(values[np.sort(np.argsort(-counts, kind="stable")[:_MAX_VALUES])])
     places = (np.linspace(0.01, 0.99, _POINTS) * (len(known) - 1)).round().astype(np.intp)
     return list(np.unique(np.sort(known)[places]))
 

@@ -44,7 +44,7 @@ Moments = Callable[[Any, Any], tuple[Any, Any]]
 Stop = Callable[[Any, Any], dict[str, Any]]
 """A function from held-out rows and targets to the arguments of a fit with early stopping."""
 
-_LEAST_ROWS = 50
+_MIN_ROWS = 50
 """Minimum number of rows to hold out a tenth of them for early stopping."""
 
 _FEW_VALUES = 12
@@ -53,7 +53,7 @@ _FEW_VALUES = 12
 _STANDARD_INTERVAL = 2 * 1.6448536269514722
 """Width of the 90 % interval of a standard normal distribution."""
 
-_LEAST_STD = 1e-9
+_MIN_STD = 1e-9
 """Smallest standard deviation of a Gaussian, in units of the target."""
 
 _FAR = 5.0
@@ -71,7 +71,7 @@ class EncodedPeer:
         frame = plain_frame(X)
         self.encoder = usual_encoder(frame)
         inputs, validation = self.encoder.fit_transform(frame, y), {}
-        if self.stop is not None and len(y) >= _LEAST_ROWS:
+        if self.stop is not None and len(y) >= _MIN_ROWS:
             from sklearn.model_selection import train_test_split
 
             inputs, held_out_inputs, y, held_out_y = train_test_split(inputs, y, test_size=0.1, random_state=0)
@@ -86,7 +86,7 @@ class EncodedPeer:
         from bdkn.predictive import Gaussian
 
         mean, std = self.moments(self.model, self.encoder.transform(plain_frame(X)))
-        return Gaussian(np.asarray(mean), np.maximum(np.asarray(std), _LEAST_STD))
+        return Gaussian(np.asarray(mean), np.maximum(np.asarray(std), _MIN_STD))
 
 
 class QuantileBoosting:

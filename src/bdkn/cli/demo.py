@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bdkn.cli.terminal import MOST_SEED, Screen, cell
+from bdkn.cli.terminal import MAX_SEED, Screen, cell
 from bdkn.errors import require
 
 DISTRICTS = {
@@ -78,7 +78,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to; earlier files are replaced.")] = Path("report"),
     rows: Annotated[int, typer.Option(min=50, max=1_000_000, help="Number of flats to learn from.")] = TRAINING,
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
-    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of the table and of the networks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the table and of the networks.")] = 0,
 ) -> None:
     """Show what bdkn does with a table of flats: fit, predict, evaluate, report.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bdkn.cli.inputs import input_names, load_model, making
 from bdkn.cli.terminal import AsJson, Model, Screen, number
 
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 """Largest number of input columns that are listed in one line."""
 
 
@@ -26,9 +26,9 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     estimate = made.get("estimate", {})
     default, parameters = type(fitted)().get_params(deep=False), fitted.get_params(deep=False)
     changed = [f"{name}={value}" for name, value in parameters.items() if str(value) != str(default[name])]
-    listed = ", ".join(inputs[:_MOST_NAMES])
-    if len(inputs) > _MOST_NAMES:
-        listed += f" and {len(inputs) - _MOST_NAMES} more"
+    listed = ", ".join(inputs[:_MAX_NAMES])
+    if len(inputs) > _MAX_NAMES:
+        listed += f" and {len(inputs) - _MAX_NAMES} more"
     facts = {
         "File": f"{model} ({model.stat().st_size / 1e6:.2f} MB)",
         "Class": type(fitted).__name__,

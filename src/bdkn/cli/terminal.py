@@ -64,10 +64,10 @@ Time = Annotated[
     str | None, typer.Option(help="Column of dates or numbers; later rows are predicted from earlier ones.")
 ]
 Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of each interval.")]
-MOST_SEED = 2**32 - 1
+MAX_SEED = 2**32 - 1
 """Largest seed that all libraries accept."""
 
-Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed; the same seed and table give the same result.")]
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed; the same seed and table give the same result.")]
 Jobs = Annotated[int, typer.Option(help="Number of threads; -1: one per core.")]
 Density = Annotated[str | None, typer.Option(help="'student-t' omits densities of neighbouring rows, which is faster.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]

@@ -243,11 +243,11 @@ class TableReader:
         with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
             targets = np.asarray(targets, dtype=np.float64)
         peak = np.abs(targets).max(initial=0.0)
-        if peak > LARGEST_TARGET:
+        if peak > MAX_TARGET:
             row = int(np.argmax(np.abs(targets)))
             example = f", as y / {peak:.0e}" if np.isfinite(peak) else ""
             raise InvalidParameterError(
-                f"y must be within ±{LARGEST_TARGET:g}; row {row} is {targets[row]:g}: fit to targets in other "
+                f"y must be within ±{MAX_TARGET:g}; row {row} is {targets[row]:g}: fit to targets in other "
                 f"units{example}"
             )
         return reader, Rows(table, targets, counts)
@@ -344,7 +344,7 @@ def as_table(X: Any) -> Any:
 
 # Targets and weights
 
-LARGEST_TARGET = 1e305
+MAX_TARGET = 1e305
 """Largest absolute value of a target: intervals around a larger one would exceed the range of floats."""
 
 _MIN_TOTAL, _MAX_TOTAL = 1e-6, 1e15

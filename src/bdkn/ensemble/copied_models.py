@@ -47,10 +47,10 @@ MeanStd = tuple[FloatArray, FloatArray | None]
 ROWS_PER_BLOCK = 16384
 """Number of samples per block that pass one tree before the next; large, so that trees are rarely read from memory."""
 
-MOST_NODES, MOST_COLUMNS = 2**31 - 1, 2**29 - 1
+MAX_NODES, MAX_COLUMNS = 2**31 - 1, 2**29 - 1
 """Maximum number of nodes of all trees, and of columns: compiled code has 32 bits for a node, and 30 for a column."""
 
-MOST_CATEGORIES = 256
+MAX_CATEGORIES = 256
 """Maximum number of categories of a column: a categorical split has one bit for each."""
 
 OUTPUT_FUNCTIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
@@ -62,7 +62,7 @@ OUTPUT_FUNCTIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
 }
 """Functions, by name, that map the output of a model to a prediction."""
 
-Count = Annotated[int, Number(low=1, high=MOST_COLUMNS)]
+Count = Annotated[int, Number(low=1, high=MAX_COLUMNS)]
 
 
 class CopiedModel:
@@ -187,15 +187,15 @@ class Trees(CopiedModel):
         default_factory=lambda: np.empty(0, dtype=np.int32)
     )
     categories: tuple[Annotated[FloatArray, floats("*")], ...] = ()
-    bitsets: Annotated[NDArray[np.uint8], integers("*", MOST_CATEGORIES // 8, types=("u1",))] = field(
-        default_factory=lambda: np.empty((0, MOST_CATEGORIES // 8), dtype=np.uint8)
+    bitsets: Annotated[NDArray[np.uint8], integers("*", MAX_CATEGORIES // 8, types=("u1",))] = field(
+        default_factory=lambda: np.empty((0, MAX_CATEGORIES // 8), dtype=np.uint8)
     )
     may_be_empty: ClassVar = ("c",)
 
     def check(self) -> None:
         """Raise unless every path from a root ends at a leaf of its tree: compiled code does not check indices."""
         n, is_split = len(self.feature), self.feature >= 0
-        must(n <= MOST_NODES, f"must have at most {MOST_NODES} nodes; got {n}")
+        must(n <= MAX_NODES, f"must have at most {MAX_NODES} nodes; got {n}")
         check_nodes(self.feature, self.right, self.roots)
         must((self.feature < self.n_columns).all(), f"features must be from 0 to {self.n_columns - 1}")
         must(np.isfinite(self.number[~is_split]).all(), "values of leaves must be finite")
@@ -205,7 +205,7 @@ class Trees(CopiedModel):
         must(is_once, "a column is categorical once")
         must(len(self.categories) == len(columns), "each categorical column must have categories")
         for values in self.categories:
-            must(len(values) <= MOST_CATEGORIES, f"must have at most {MOST_CATEGORIES} categories; got {len(values)}")
+            must(len(values) <= MAX_CATEGORIES, f"must have at most {MAX_CATEGORIES} categories; got {len(values)}")
             must((np.diff(values) > 0.0).all(), "categories must be sorted")
         rows = -1.0 - self.number[is_split & np.isin(self.feature, columns)]
         must(np.isin(rows, np.arange(len(self.bitsets))).all(), "each categorical split must have a bit set")

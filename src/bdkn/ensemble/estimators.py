@@ -47,8 +47,8 @@ PAIRS = Items(Fixed(Text(), Either(str, Text(), Part("SavedModel"))), list)
 _MODEL = Part("SavedModel", *(name for name, kind in STORED.items() if issubclass(kind, CopiedModel)))
 """A regressor of this library, or a copy of another one as arrays."""
 
-_LARGEST = 1e140
-"""Largest prediction of a member, in standard deviations of the targets: the square of a larger one would overflow."""
+_MAX_PREDICTION = 1e140
+"""Maximum prediction of a member, in standard deviations of the targets; the square of a larger one may overflow."""
 
 
 class Member(Protocol):
@@ -166,10 +166,10 @@ class EstimatorMembers:
         with np.errstate(over="ignore", under="ignore"):
             means, variances = targets.standardize(means), np.maximum((stds / targets.scale) ** 2, MIN_VARIANCE)
         for h, name in enumerate(self.names):
-            if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
+            if np.abs(means[..., h]).max(initial=0.0) > _MAX_PREDICTION:
                 raise DivergedError(
                     f"member {name!r} must predict numbers of the size of the targets; on one of these rows it "
-                    f"predicts one {_LARGEST:g} times as large: check this row, or use drop_members"
+                    f"predicts one {_MAX_PREDICTION:g} times as large: check this row, or use drop_members"
                 )
         return means, variances
 

@@ -31,8 +31,8 @@ from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 Members = Sequence[int] | IndexArray
 
 
-def numbers_of(members: Members, H: int, n_folds: int) -> IndexArray:
-    """Return the numbers of the networks of some of H members, fold by fold."""
+def network_numbers(members: Members, H: int, n_folds: int) -> IndexArray:
+    """Return the numbers of the networks of some members out of H, fold by fold."""
     return (np.arange(n_folds)[:, None] * H + np.asarray(members, dtype=np.intp)).ravel()
 
 
@@ -87,7 +87,7 @@ class NetworkEnsemble:
         return replace(
             self,
             names=tuple(self.names[h] for h in members),
-            networks=self.networks[numbers_of(members, len(self), self.n_folds)],
+            networks=self.networks[network_numbers(members, len(self), self.n_folds)],
             variances=None if self.variances is None else self.variances[members],
         )
 
@@ -154,7 +154,7 @@ class NetworkMembers:
         return len(self.ensemble)
 
     def __getitem__(self, members: IndexArray) -> NetworkMembers:
-        numbers = numbers_of(members, len(self), self.ensemble.n_folds)
+        numbers = network_numbers(members, len(self), self.ensemble.n_folds)
         return replace(
             self,
             ensemble=self.ensemble[members],
@@ -181,7 +181,7 @@ class NetworkMembers:
         return {self.ensemble.inputs.n_columns}
 
     def check_held_out(self, held_out: HeldOut | None) -> None:
-        """Raise unless held-out rows are of folds that there are."""
+        """Raise unless the folds of held-out rows exist."""
         if held_out is not None and held_out.fold_of is not None:
             must(held_out.fold_of.max() < self.ensemble.n_folds, "fold_of must be one of the folds")
 
@@ -222,7 +222,7 @@ class NetworkMembers:
 
 
 def on_device_of(engine: object) -> AbstractContextManager[None]:
-    """Return the context in which networks predict many rows on the GPU, if an engine is for one."""
+    """Return the context in which networks predict many rows on the device of an engine."""
     return nullcontext() if engine == "fused" else predict_on(prediction_device(engine))
 
 
@@ -230,7 +230,7 @@ def on_device_of(engine: object) -> AbstractContextManager[None]:
 
 
 def predict_held_out(networks: Predictor, rows: Rows, plan: FoldPlan) -> HeldOut:
-    """Return the predictions of each member for the rows that its folds hold out, by the networks of the folds.
+    """Predict each row by the networks of every member that were not trained on it.
 
     Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
     as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
@@ -239,7 +239,7 @@ def predict_held_out(networks: Predictor, rows: Rows, plan: FoldPlan) -> HeldOut
     means, variances, fold_variance = np.full((3, len(rows), H), np.nan)
     with stage("predict held-out rows"), np.errstate(over="ignore", invalid="ignore"):  # see finite_members
         for h in range(H):
-            member = networks[numbers_of([h], H, len(networks) // H)]
+            member = networks[network_numbers([h], H, len(networks) // H)]
             for block in row_slices(len(rows), PREDICTED_ROWS):
                 by_fold, own = member.outputs(rows.X[block])
                 without_row = plan.fold_of[block, h], np.arange(by_fold.shape[1])
@@ -263,7 +263,7 @@ class Candidates:
 
     @classmethod
     def of(cls, trained: Trained, is_finite: BoolArray, rows: Rows, plan: FoldPlan) -> Candidates:
-        """Return the members of a plan, of whose networks these are finite.
+        """Return the members of a fold plan; ``is_finite`` is that of their networks.
 
         After a refit, members predict with the networks of all rows, which are the last ones.
         """
@@ -275,7 +275,7 @@ class Candidates:
         return cls(plan.names, used, of_members, predict_held_out(networks, rows, plan))
 
     def join(self, other: Candidates) -> Candidates:
-        """Return the members of both: in each fold first the networks of these, then of the others."""
+        """Return the members of both; in each fold, networks of these members come first."""
         H, H_other = len(self.names), len(other.names)
         n_folds = len(self.trained.networks) // H
         ours, theirs = (np.arange(n_folds * each).reshape(n_folds, each) for each in (H, H_other))
@@ -309,23 +309,23 @@ class Candidates:
 LINEAR = "linear"
 """The name of the linear member."""
 
-_FEWEST = 4
-"""Rows below which the penalty cannot be chosen; the function is then the mean."""
+_MIN_LASSO_ROWS = 4
+"""Minimum number of rows to choose the penalty of the lasso; with fewer, it predicts the mean."""
 
-_PENALTIES = 40
-"""Number of penalties to choose from."""
+_N_PENALTIES = 40
+"""Number of penalties of the lasso that are compared."""
 
-_ROWS, _COLUMNS_PER_ROW = 10, 0.5
-"""Rows, and columns per row, from which a linear member is added by default."""
+_MIN_ROWS, _MIN_COLUMNS_PER_ROW = 10, 0.5
+"""Minimum number of rows, and of columns per row, for a linear member by default."""
 
 
 def needs_linear(n_rows: int, n_columns: int) -> bool:
     """Return whether a table is so wide that a linear member is added by default."""
-    return n_rows >= _ROWS and n_columns >= _COLUMNS_PER_ROW * n_rows
+    return n_rows >= _MIN_ROWS and n_columns >= _MIN_COLUMNS_PER_ROW * n_rows
 
 
 def fit_linear(rows: Rows, plan: FoldPlan) -> Candidates:
-    """Return the linear member as a candidate, with the folds of the first member of ``plan``.
+    """Fit the linear member as a candidate, with the folds of the first member of ``plan``.
 
     The predictions of its fits for a row differ mostly by whether the row was among their training rows. No variance
     is assumed to be removed by averaging over the fits: the fold variance is zero.
@@ -338,7 +338,7 @@ def fit_linear(rows: Rows, plan: FoldPlan) -> Candidates:
 
 
 def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
-    """Return the lasso of some of the rows (None: all) as a network; its only loss is its NLL on held-out rows.
+    """Fit the lasso to some of the rows (None: all), as a network; its only loss is its NLL on held-out rows.
 
     Where all inputs are average, it predicts the mean of all targets. The mean of a fold's training rows is high where
     that of its held-out rows is low, so that weights fitted to held-out predictions would be biased.
@@ -358,14 +358,14 @@ def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
 
 
 def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, float]:
-    """Return the slope, and the squared error on held-out rows, of the lasso whose penalty has the smallest."""
+    """Return the coefficients and the cross-validated squared error of the lasso with the best penalty."""
     spread = float(np.average(y**2, weights=counts))
-    if len(y) < _FEWEST or spread <= MIN_VARIANCE:
+    if len(y) < _MIN_LASSO_ROWS or spread <= MIN_VARIANCE:
         return np.zeros(X.shape[1]), max(spread, 2.0 * MIN_VARIANCE)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LassoCV
 
-    model = LassoCV(cv=min(5, len(y) // 2), alphas=_PENALTIES, tol=1e-3, fit_intercept=False)
+    model = LassoCV(cv=min(5, len(y) // 2), alphas=_N_PENALTIES, tol=1e-3, fit_intercept=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X.astype(np.float64), y, counts)
@@ -377,13 +377,13 @@ def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[F
 Chunk = tuple[FloatArray, FloatArray, None, FloatArray | None]
 """Φ (rows, H), targets, no precisions, and counts."""
 
-_KEPT_NUMBERS = 2**21
-"""Outputs of all networks, at most, that are kept in memory."""
+_MAX_STORED_OUTPUTS = 2**21
+"""Maximum number of network outputs that are kept in memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Networks and their training rows. Few outputs are stored; many are computed again each time they are needed."""
+    """Networks and their training rows. Outputs are stored if they are few, else computed each time they are needed."""
 
     networks: Predictor
     rows: Rows
@@ -394,8 +394,8 @@ class Design:
         return Design(self.networks[chosen], self.rows, kept)
 
     def parts(self) -> Iterable[ScoredPart]:
-        """Return targets and counts in blocks of rows, with the means and variances (H, rows) of the networks."""
-        if not self._kept and len(self.networks) * len(self.rows) <= _KEPT_NUMBERS:
+        """Yield targets, counts, and the means and variances (H, rows) of the networks, in blocks of rows."""
+        if not self._kept and len(self.networks) * len(self.rows) <= _MAX_STORED_OUTPUTS:
             self._kept.extend(self._computed())
         return self._kept or self._computed()
 
@@ -406,6 +406,6 @@ class Design:
                 yield part.y, part.counts, np.asarray(means, np.float64), np.asarray(variances, np.float64)
 
     def chunks(self) -> Iterable[Chunk]:
-        """Return (Φ, y, None, counts) in blocks of rows, so that a large Φ is never in memory as a whole."""
+        """Yield (Φ, y, None, counts) in blocks of rows; a large Φ is never in memory as a whole."""
         chunks = ((np.asarray(means.T), y, None, counts) for y, counts, means, _ in self.parts())
         return [*chunks] if self._kept else chunks

@@ -24,7 +24,7 @@ _ENGINE_NAMES = {
     "TorchEngine": "torch",
 }
 
-_FREE = {"combination", "density", "members", "n_members", "random_state", "n_jobs", "verbose", "time_limit"}
+_MAY_DIFFER = {"combination", "density", "members", "n_members", "random_state", "n_jobs", "verbose", "time_limit"}
 """Parameters that may differ from those of the fit when members are added."""
 
 OPTIONS = ("training", "combination")
@@ -74,7 +74,7 @@ class FitProvenance:
 
 def member_parameters(model: BaseEstimator) -> dict[str, Any]:
     """Return the parameters that all members of one fit must share."""
-    return {name: plain_parameter(model, name) for name in model._get_param_names() if name not in _FREE}
+    return {name: plain_parameter(model, name) for name in model._get_param_names() if name not in _MAY_DIFFER}
 
 
 def digest(rows: Rows) -> str:
@@ -97,7 +97,7 @@ def digest(rows: Rows) -> str:
 
 
 def is_nested(value: Any) -> bool:
-    """Return whether a parameter is a list of other things than numbers and text."""
+    """Return whether a parameter is a list with entries other than numbers and text."""
     return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
 
 

@@ -19,7 +19,7 @@ from bdkn.errors import ModelFileError
 from bdkn.storage.archive import Arrays, pack, unpack
 from bdkn.typing import FloatArray, IndexArray
 
-_MOST_FACTORS = 1 << 20
+_MAX_FACTORS = 1 << 20
 """Maximum number of entries of the table of factors of a polynomial that is copied."""
 
 
@@ -167,7 +167,7 @@ def _copy_hist_boosting(estimator: Any) -> CopiedModel:
         allow_nan=True,
         categorical=np.flatnonzero(is_categorical).astype(np.int32),
         categories=_categories(estimator) if is_categorical.any() else (),
-        bitsets=np.concatenate(sets).reshape(-1, copied.MOST_CATEGORIES // 32).view(np.uint8),
+        bitsets=np.concatenate(sets).reshape(-1, copied.MAX_CATEGORIES // 32).view(np.uint8),
     )
     return _inverse_link(model, estimator._loss)
 
@@ -185,7 +185,7 @@ def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
     A tree is a tuple of left (-1 at a leaf) and right children, features, numbers, and the sides of missing values.
     """
     first = np.cumsum([0, *(len(tree[0]) for tree in trees)])
-    _require(0 < first[-1] < copied.MOST_NODES)
+    _require(0 < first[-1] < copied.MAX_NODES)
     roots, (left, right, feature, number, missing_left) = first[:-1], map(np.concatenate, zip(*trees, strict=True))
     tree_of = np.repeat(np.arange(len(trees)), np.diff(first))
     splits = np.flatnonzero(left >= 0)
@@ -315,7 +315,7 @@ def _impute(step: Any) -> Scale:
 def _products(step: Any) -> copied.Products:
     powers = np.asarray(step.powers_)
     degree = int(powers.sum(axis=1).max())
-    _require(len(powers) * degree <= _MOST_FACTORS)
+    _require(len(powers) * degree <= _MAX_FACTORS)
     factors = np.full((len(powers), degree), -1, dtype=np.int32)
     for own, power in zip(factors, powers, strict=True):
         own[: power.sum()] = np.repeat(np.arange(powers.shape[1]), power)

@@ -21,8 +21,8 @@ from bdkn.storage.fields import Either, Number, Text, floats, integers, must, st
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-_BY_MEMBER = ("means", "variances", "fold_variance", "fold_of")
-"""Arrays (n, H); the last one is None if it is not known."""
+_PER_MEMBER = ("means", "variances", "fold_variance", "fold_of")
+"""Names of the arrays (n, H), of which ``fold_of`` may be None."""
 
 ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
 """Targets (n,), counts (None: once each), and the members' means and variances, each (H, n)."""
@@ -63,12 +63,12 @@ class MemberScores:
 
     @property
     def is_finite(self) -> BoolArray:
-        """Whether both scores of a member are finite."""
+        """True for each member with finite scores."""
         return np.isfinite(self.mse) & np.isfinite(self.nll)
 
 
 def constant_variance(mse: FloatArray) -> FloatArray:
-    """Return the variance of members without one of their own: their squared error, at least MIN_VARIANCE."""
+    """Return the variance of members that predict none: their mean squared error, at least MIN_VARIANCE."""
     return np.maximum(mse, MIN_VARIANCE)
 
 
@@ -107,19 +107,19 @@ class HeldOut:
 
     def __getitem__(self, members: IndexArray) -> Self:
         if np.array_equal(members, np.arange(self.means.shape[1])):
-            return self  # tables of a million rows are not copied in vain
+            return self  # large tables are not copied without need
         # The memory layout is always the same, so that the same members give the same bits.
-        parts = {name: getattr(self, name) for name in _BY_MEMBER}
+        parts = {name: getattr(self, name) for name in _PER_MEMBER}
         return replace(self, **{name: part.take(members, axis=1) for name, part in parts.items() if part is not None})
 
     def rows(self, numbers: IndexArray) -> Self:
         """Return the predictions for some of the rows."""
-        parts = {name: getattr(self, name) for name in (*_BY_MEMBER, "y", "counts")}
+        parts = {name: getattr(self, name) for name in (*_PER_MEMBER, "y", "counts")}
         return replace(self, **{name: part[numbers] for name, part in parts.items() if part is not None})
 
     def join(self, other: Self) -> Self:
         """Return the predictions of the members of both for the same rows."""
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in _BY_MEMBER}
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in _PER_MEMBER}
         joined: dict[str, Any] = {
             name: None if b is None or a is None else np.hstack([a, b]) for name, (a, b) in pairs.items()
         }
@@ -149,11 +149,11 @@ class HeldOut:
 
     @property
     def has_variance(self) -> BoolArray:
-        """Whether each member has a variance of its own."""
+        """True for each member that predicts variances."""
         return np.asarray(~np.isnan(self.variances).any(axis=0))
 
     def variance_factors(self) -> FloatArray:
-        """Return the factor for each member's variances, nan if they are not to be used.
+        """Return calibration factors of the members' variances, nan for variances that are not used.
 
         Multiplied by its factor, a member's mean variance equals its mean squared error. Its variances are used if
         the correlation of absolute errors and log variances is more than two standard errors above zero.
@@ -184,20 +184,18 @@ WEIGHTS_NOT_FINITE = (
     "weights or outputs are not finite; try a lower learning_rate, standardize_y=True, or objective='beta_nll' with "
     "some warmup_epochs"
 )
-PRICE = 1.0
-"""Minimum gain of the leave-one-out log score, summed over rows, for each member that is removed.
-
-One of many subsets is always better by chance; with few rows by a little, and then the intervals of the best are too
-narrow. A member that does harm costs more than that as soon as rows are many."""
+MIN_GAIN = 1.0
+"""Minimum gain of the leave-one-out log score, summed over rows, per removed member. Without it, the best of
+many subsets would be chosen by chance, and with few rows its intervals would be too narrow."""
 
 FEW_ROWS = 10
-"""With fewer held-out rows the scale of predictions is known no better than to a factor of about 1.5."""
+"""Minimum number of held-out rows without a warning; with fewer, the scale is uncertain by a factor of about 1.5."""
 
 _MANY_PREDICTIONS = 1 << 18
-"""Held-out predictions from which subsets of members are combined on several threads."""
+"""Minimum number of held-out predictions for subsets to be combined on several threads."""
 
-_AT_ONCE = 4
-"""Subsets that are combined at once, at most: each needs memory for some copies of its members' predictions."""
+_MAX_PARALLEL = 4
+"""Maximum number of subsets that are combined at a time, as each needs a few copies of its members' predictions."""
 
 
 @stored
@@ -250,9 +248,9 @@ def select_and_combine(
 ) -> tuple[IndexArray, Combination]:
     """Return the numbers of the members to use, out of the ``finite`` ones, and their combination.
 
-    Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
-    used, with a penalty of ``PRICE`` per member that is not. Subsets with as many weights, the constant included, as
-    there are rows are not considered: they reproduce every row, and their scores are rounding error.
+    All members, all but the most harmful one, and so on are compared; the subset with the best leave-one-out score is
+    used, with a penalty of ``MIN_GAIN`` per member that is removed. Subsets with as many weights, the constant
+    included, as there are rows are not considered: they reproduce every row, and their scores are rounding error.
     """
     n = len(held_out.y)
     if n < FEW_ROWS:
@@ -277,11 +275,11 @@ def select_and_combine(
             fit(number)
     else:
         with one_blas_thread():
-            run_on_threads(fit, range(len(subsets)), min(_AT_ONCE, int(effective_n_jobs(n_jobs))))
+            run_on_threads(fit, range(len(subsets)), min(_MAX_PARALLEL, int(effective_n_jobs(n_jobs))))
 
     best, combination = subsets[0], found[0]
     for members, other in zip(subsets[1:], found[1:], strict=True):
-        if other.n * (other.score - combination.score) > PRICE * (len(best) - len(members)):
+        if other.n * (other.score - combination.score) > MIN_GAIN * (len(best) - len(members)):
             best, combination = members, other
     if options.tails == "loo":  # each member predicts a new row by the mean of its fits
         held_out = held_out[best]

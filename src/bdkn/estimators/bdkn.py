@@ -55,12 +55,12 @@ from bdkn.typing import FloatArray
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-NOTHING_TO_CHOOSE = "the data do not tell these members apart"
-"""Note about members whose weights may as well be equal."""
+WEIGHTS_NOT_IDENTIFIED = "the data do not identify the weights of these members"
+"""Note in the report on members if equal weights explain the data as well."""
 
 
-_REPLACING = threading.Lock()
-"""Held while the model of a regressor is compared and replaced; never while anything is computed."""
+_REPLACE_LOCK = threading.Lock()
+"""Lock that is held while the model of a regressor is compared and replaced, never during a computation."""
 
 
 def _holds_rows_out(model: object) -> bool:
@@ -291,7 +291,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def has_networks(self) -> bool:
-        """Whether the members are networks of this regressor's own."""
+        """True if the members are networks that this regressor trains."""
         is_auto = isinstance(self.members, str) and self.members == "auto"
         return not (is_auto or isinstance(self.members, list))
 
@@ -598,7 +598,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         while True:
             before: FittedModel = self.model_
             after = replace(change(on_engine(before, self.engine)), members=before.members)
-            with _REPLACING:
+            with _REPLACE_LOCK:
                 if self.model_ is before:
                     self.model_ = after
                     return self
@@ -645,7 +645,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         check_flag("refit_prior", refit_prior)
         if not self.__sklearn_is_fitted__():
             model = self._fit(X, y, sample_weight)
-            with _REPLACING:
+            with _REPLACE_LOCK:
                 if not self.__sklearn_is_fitted__():  # by another thread, meanwhile
                     self.model_ = model
                     return self
@@ -777,7 +777,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def density_(self) -> NeighbourDensity | None:
-        """How predictions are mixed from the Student-t and densities of neighbours; None: the Student-t alone."""
+        """Mixture of the Student-t and densities of neighbours; None: predictions are Student-t distributions."""
         return self._fitted().density
 
     @property
@@ -796,7 +796,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def weights_identified_(self) -> bool:
-        """Whether unequal weights have three times the evidence of equal ones.
+        """True if the data identify the weights: unequal ones have more than three times the evidence of equal ones.
 
         True for a model with one member, and where the prior variance of the weights was given.
         """
@@ -849,7 +849,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         """Return the posterior distribution of each member's weight.
 
         With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: where the data do not
-        distinguish members, intervals are about as wide as the weights are large; the chosen one gives narrower ones.
+        identify the weights, intervals are about as wide as the weights are large; the chosen one gives narrower ones.
 
         Returns
         -------
@@ -895,7 +895,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         """
         frozen = self._frozen()
         frame = as_frame(frozen.member_table())
-        frame.attrs["note"] = "" if frozen.weights_identified_ else NOTHING_TO_CHOOSE
+        frame.attrs["note"] = "" if frozen.weights_identified_ else WEIGHTS_NOT_IDENTIFIED
         return frame
 
     def member_curve(self) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ from bdkn.data.folds import N_FOLDS, FoldPlan, seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.sample import CHUNK_ROWS, Sample
 from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
-from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source
+from bdkn.data.training_data import MAX_TARGET, TableReader, TrainingData, as_row_source
 from bdkn.ensemble.chunks import (
     ChunkStatistics,
     HeldOutStatistics,
@@ -26,7 +26,7 @@ from bdkn.ensemble.chunks import (
 )
 from bdkn.ensemble.cluster import chunk_store
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, numbers_of, on_device_of
+from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, network_numbers, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import HeldOut, finite_members
 from bdkn.errors import InvalidParameterError
@@ -113,7 +113,7 @@ def cross_fit_networks(
 
     # Which network is trained on which rows, within the time limit
     digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
-    provenance = None if former is None else former.joined(params, encoded, digest)
+    provenance = None if former is None else former.provenance_to_add(params, encoded, digest)
     entropy = seed_sequence(params.random_state).entropy if provenance is None else provenance.entropy
     units = None if data.sample is None else data.sample.units
     plan = FoldPlan.of(params, data, entropy, range(first, size.n_members), units=units)
@@ -142,7 +142,7 @@ def cross_fit_networks(
         def all_rows(model: FittedModel) -> HeldOutStatistics:
             names, ensemble, H = model.members.names, model.networks.ensemble, len(plan.names)
             members = tuple(plan.names.index(name) for name in names)
-            networks = trained.networks[numbers_of(members, H, len(trained.networks) // H - plan.refit)]
+            networks = trained.networks[network_numbers(members, H, len(trained.networks) // H - plan.refit)]
             tempering, slopes = model.combination.tempering, model.targets.log_derivative
             return chunks.statistics(
                 ChunkStatistics(names, members, networks, plan, tempering, ensemble.variances, slopes)
@@ -189,9 +189,9 @@ def cross_fit_networks(
 def _link_of_all_rows(params: Any, link: Link, rows: Rows, sample: Sample) -> Link:
     """Return the link, which must hold for all rows and not just for those of the sample."""
     settings, ends = TargetSettings.of(params), np.array(sample.targets_between)
-    if np.abs(ends).max() > LARGEST_TARGET:
+    if np.abs(ends).max() > MAX_TARGET:
         raise InvalidParameterError(
-            f"y must be within ±{LARGEST_TARGET:g}; got targets between {ends[0]:g} and {ends[1]:g}: fit to targets in "
+            f"y must be within ±{MAX_TARGET:g}; got targets between {ends[0]:g} and {ends[1]:g}: fit to targets in "
             "other units"
         )
     settings.check(ends)

@@ -158,7 +158,7 @@ def cross_fit_estimators(
     )
     given, n, cv = data.rows, len(data.used), params.cv
     if former is not None:
-        provenance = former.joined(params, given, data.digest())
+        provenance = former.provenance_to_add(params, given, data.digest())
         pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
     fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
 
@@ -460,7 +460,7 @@ def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
 
 # Default members
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 """Largest number of rows for which an exact Gaussian process is fast enough to be a member."""
 
 MANY_ROWS = 5000
@@ -518,7 +518,7 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, 
 
     n_trees = (300 if few else 100) * more // (3 if fast else 1)
     members.append(("trees", ExtraTreesRegressor(n_estimators=n_trees, max_features=0.5 if few else 1.0)))
-    if n_rows <= MOST_ROWS * more and not (weighted or fast):
+    if n_rows <= MAX_ROWS * more and not (weighted or fast):
         members.append(("process", _process(n_features)))
     return members
 

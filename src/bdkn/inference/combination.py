@@ -41,33 +41,33 @@ from bdkn.storage.fields import Extended, NonNegative, Number, Positive, must, s
 from bdkn.typing import FloatArray
 
 MAX_TEMPERING = 2.0
-"""Largest power τ of the members' variance in the noise variance."""
+"""Maximum power τ of the members' variance in the noise variance."""
 
 MAX_WEIGHT_VARIANCE = 1.0
-"""Largest prior variance of a weight. Weights far beyond one have no meaning in an ensemble, but can undo the effect of
-held-out rows on members that predict little but a mean: such members err against the held-out rows."""
+"""Maximum prior variance of a weight. Large weights have no meaning in an ensemble. On members that predict little more
+than the mean of their training rows, which is low where held-out targets are high, they would recover the targets."""
 
 _TEMPERING_RATE = 3.0
-"""Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
-rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
+"""Rate of the exponential prior of τ: the gain of log evidence required per unit of τ. Twenty rows often fit some power
+of v better by chance; for thousands of rows the prior hardly matters."""
 
 _EXACT = 1e100
-"""Finite value, for a search, of the infinite log evidence of members that are exactly right."""
+"""Stand-in for the infinite log evidence of members that are exactly right, in a search over τ."""
 
-_HEAVIEST = 2.1
-"""Smallest degrees of freedom: with two, predictions would have no variance."""
+_MIN_DF = 2.1
+"""Minimum degrees of freedom of predictions; with two, the variance would be infinite."""
 
-_PAIRS = 64
-"""Half of the number of directions that a random function is made of."""
+_N_FEATURE_PAIRS = 64
+"""Half of the number of random features of the extrapolation error."""
 
 _STEPS = 50
 """Maximum number of Newton steps for the scale of a Student-t."""
 
 _SPREAD_ROWS = 81.0
-"""Number, divided by n³, of rows that the variance of the targets counts as in the scale of predictions."""
+"""Weight of the target variance in the scale of predictions, in rows, times n³."""
 
-_MOST_SAVED = 0.8
-"""Largest share of a row's squared error that averaging over fits may save: that of five fits."""
+_MAX_AVERAGING_GAIN = 0.8
+"""Maximum reduction of a squared error by averaging over fits, as a fraction of it: that of five fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def directions(Z: FloatArray) -> FloatArray:
     depends on the angle only. Far away, rows on the same ray from the origin have a correlation near 1, so that a
     function drawn there continues in a straight line, and rows on opposite rays are independent.
     """
-    drawn = np.random.default_rng(0).standard_normal((Z.shape[1] + 1, _PAIRS))
+    drawn = np.random.default_rng(0).standard_normal((Z.shape[1] + 1, _N_FEATURE_PAIRS))
     along = Z @ drawn[:-1] + drawn[-1]
     found = np.maximum(np.hstack([along, -along]), 0.0)
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
@@ -383,8 +383,8 @@ class Combination:
         post, weights, h = self.posterior, self.weights, leverage(self.posterior.root, self._features(forecast))
         scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
-            saved = np.nan_to_num(fold_variance @ weights**2 / scale**2, posinf=_MOST_SAVED)
-        share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
+            saved = np.nan_to_num(fold_variance @ weights**2 / scale**2, posinf=_MAX_AVERAGING_GAIN)
+        share = float(np.average(np.minimum(saved, _MAX_AVERAGING_GAIN), weights=counts))
         return replace(self, averaging=self.averaging * float(np.sqrt(1.0 - share)))
 
     def for_new_rows(self, y: FloatArray, counts: FloatArray | None = None) -> Combination:
@@ -551,10 +551,10 @@ def fit_tails(
         z2 = ((y - loc) / scale) ** 2
     share = np.ones_like(z2) if counts is None else counts
     share, most = share / share.sum(), float(np.max(df))
-    if most <= _HEAVIEST or not np.isfinite(z2).all() or share @ (z2 > 0.0) <= 0.5:
+    if most <= _MIN_DF or not np.isfinite(z2).all() or share @ (z2 > 0.0) <= 0.5:
         return None
     middle = float(np.median(z2[z2 > 0.0]))
-    bounds = np.log(_HEAVIEST), np.log(most)
+    bounds = np.log(_MIN_DF), np.log(most)
 
     memory = np.empty((2, len(z2)))  # new memory for each sum would take longer than the sum
 

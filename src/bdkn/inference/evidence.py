@@ -18,8 +18,8 @@ from bdkn.errors import check_choice, check_number
 from bdkn.inference.statistics import EPS, Directions, Statistics
 from bdkn.typing import FloatArray
 
-_LEAST_SHRINKING, _MOST_SHRINKING = 1e-8, 1e20
-"""Ends of the search for the prior variance t: t s_max² at the lower end, t s_min² at the upper end."""
+_SEARCH_LOW, _SEARCH_HIGH = 1e-8, 1e20
+"""Ends of the search for the prior variance t, as values of t s_max² and of t s_min²."""
 
 _POINTS = 4.0
 """Grid points per unit of log t of the search for peaks of the evidence, about nine per decade."""
@@ -297,8 +297,8 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, wides
     def excess(log_t: float) -> float:
         return float(log_t + np.log(spectrum.largest_b(np.exp(log_t)) / spectrum.a / widest))
 
-    low = np.log(_LEAST_SHRINKING) - 2.0 * np.log(spectrum.s[0])
-    high = np.log(_MOST_SHRINKING) - 2.0 * np.log(spectrum.s[-1])
+    low = np.log(_SEARCH_LOW) - 2.0 * np.log(spectrum.s[0])
+    high = np.log(_SEARCH_HIGH) - 2.0 * np.log(spectrum.s[-1])
     if widest < np.inf and excess(high) > 0.0:
         high = low if excess(low) >= 0.0 else float(brentq(excess, low, high))
 

@@ -44,7 +44,7 @@ from bdkn.predictive.multivariate_t import inverse_wishart_roots
 from bdkn.storage.fields import NonNegative, Number, Positive, floats, must, sizes, stored
 from bdkn.typing import FloatArray
 
-_LARGEST = float(np.finfo(np.float64).max)
+_MAX_FLOAT = float(np.finfo(np.float64).max)
 """Largest number in double precision."""
 
 ROUNDING = float((16.0 * EPS) ** 2)
@@ -109,10 +109,10 @@ class Prior:
         if not (np.isfinite(μ0).all() and np.isfinite(Λ0).all()):
             raise InvalidParameterError("mean and precision must be finite; one of them is not")
         μ0, Λ0 = np.full((H, *μ0.shape[1:]), μ0), Λ0.copy() if Λ0.ndim == 2 else np.diag(np.full(H, Λ0))
-        check_number("a0", a0, low=-_LARGEST, high=_LARGEST)
+        check_number("a0", a0, low=-_MAX_FLOAT, high=_MAX_FLOAT)
         scale: float | FloatArray
         if np.ndim(b0) == 0:
-            check_number("b0", b0, low=0.0, high=_LARGEST)
+            check_number("b0", b0, low=0.0, high=_MAX_FLOAT)
             scale = float(b0)  # type: ignore[arg-type]
         else:
             scale = np.array(b0, dtype=np.float64)

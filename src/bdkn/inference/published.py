@@ -18,7 +18,7 @@ from bdkn.inference.posterior import Posterior, Prior, log_evidence, posterior
 from bdkn.inference.rowwise import posterior_of_few
 from bdkn.inference.statistics import Chunk, Statistics
 
-_MOST_NUMBERS, _MOST_MEMBERS = 2**15, 16
+_MAX_NUMBERS, _MAX_MEMBERS = 2**15, 16
 """Numbers in [Φ, y], and members, up to which one compiled step is faster than LAPACK."""
 
 
@@ -53,7 +53,7 @@ def published_combination(chunks: Iterable[Chunk], prior_variance: str | float =
         Phi, y, *weights = start[0] if start else (np.empty(0), np.empty(0))
         Phi, y = np.asarray(Phi), np.asarray(y)
         is_table = Phi.ndim == 2 and y.shape == Phi.shape[:1] and all(part is None for part in weights)
-        if is_table and 0 < Phi.shape[1] <= _MOST_MEMBERS and 0 < Phi.size + y.size <= _MOST_NUMBERS:
+        if is_table and 0 < Phi.shape[1] <= _MAX_MEMBERS and 0 < Phi.size + y.size <= _MAX_NUMBERS:
             # Copied, for the arrays of a chunk may be used again for the next one; Φ by column.
             Phi, y = np.array(Phi.T, np.float64, order="C").T, np.array(y, np.float64)
             start = [(Phi, y), *islice(chunks, 1)]

@@ -27,11 +27,11 @@ from bdkn.typing import FloatArray
 _POINTS = 80
 """Grid points of log t, eight per decade."""
 
-_NARROWEST = 1e-4
+_MIN_DEVIATION = 1e-4
 """Prior standard deviation of a weight at the lower end of the grid, in units of 1/H; at the upper end it is 1."""
 
-_CLEAR = np.log(3.0)
-"""Log Bayes factor above which weights count as different; smaller factors are hardly worth mentioning."""
+_MIN_LOG_BAYES_FACTOR = np.log(3.0)
+"""Log Bayes factor above which weights are identified by the data; smaller ones are negligible evidence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class WeightPosterior:
     @property
     def weights_identified(self) -> bool:
         """True if the Bayes factor of unequal weights over equal ones exceeds three."""
-        return bool(self.log_bayes_factor > _CLEAR)
+        return bool(self.log_bayes_factor > _MIN_LOG_BAYES_FACTOR)
 
     def marginals(self) -> StudentT:
         """Return the marginal distribution of each weight."""
@@ -112,7 +112,7 @@ def average_weights(combination: Combination, stats: Statistics) -> WeightPoster
     spectrum = Spectrum.of(stats, μ0)
     if post.b == 0.0 or spectrum.is_exact:
         return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], 0.0)
-    deviation = np.geomspace(_NARROWEST / H, np.sqrt(MAX_WEIGHT_VARIANCE), _POINTS)
+    deviation = np.geomspace(_MIN_DEVIATION / H, np.sqrt(MAX_WEIGHT_VARIANCE), _POINTS)
     density = deviation / (1.0 + (deviation * H) ** 2) ** 2
     t, prior_share = deviation**2 / (post.b / post.a), density / density.sum()
     evidence = spectrum.log_evidence(t)

@@ -21,7 +21,7 @@ from bdkn.typing import Float32Array, FloatArray, IndexArray
 
 Ints = NDArray[np.int32]
 
-MOST_BITS = 8
+MAX_BITS = 8
 """Binary logarithm of the maximum number of bins of a histogram: all of them stay in the processor's first cache."""
 
 BINS_PER_SAMPLE = 4
@@ -68,8 +68,8 @@ def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tr
     n, p = len(samples), ranks.shape[1]
     nodes, stack = np.empty((2 * n, 6), np.int32), np.empty((n + 1, 3), np.int32)  # stack: start, stop, parent
     own, moved, w, deviation = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n), np.empty(n)
-    bin_weights, bin_sums = np.empty(1 << MOST_BITS), np.empty(1 << MOST_BITS)
-    for b in range(1 << MOST_BITS):
+    bin_weights, bin_sums = np.empty(1 << MAX_BITS), np.empty(1 << MAX_BITS)
+    for b in range(1 << MAX_BITS):
         bin_weights[b] = bin_sums[b] = 0.0
     inputs = np.empty(p, np.int32)
     for f in range(p):
@@ -101,7 +101,7 @@ def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tr
             deviation[j] = w[j] * (deviation[j] - mean)
 
         bits = 1
-        while bits < MOST_BITS and (1 << bits) < BINS_PER_SAMPLE * m:
+        while bits < MAX_BITS and (1 << bits) < BINS_PER_SAMPLE * m:
             bits += 1
         best, divisor, feature, highest, visited = -1.0, 1.0, -1, 0, 0
         while visited < p and (visited < tried or feature < 0):
@@ -193,10 +193,10 @@ def add_leaf_values(
 FOREST_NODE = np.dtype([("feature", np.int32), ("threshold", np.float32), ("right", np.int32), ("size", np.int32)])
 """A node of a forest in 16 bytes: feature (-1 in a leaf), threshold, right child, and number of training rows."""
 
-MOST_ROWS_OF_NODE = 32
+MAX_ROWS_OF_NODE = 32
 """Maximum number of training rows of a node that are used; those of a large leaf have equal inputs or targets."""
 
-MOST_WIDTHS = 38.0
+MAX_WIDTHS = 38.0
 """Distance from the mean of a Gaussian, in standard deviations, beyond which its density is taken as zero."""
 
 ROOT_2PI_INVERSE = 0.3989422804014327
@@ -241,7 +241,7 @@ def _average_shares(
     for t in range(len(nodes)):
         if usable[t]:
             begin, end = start[nodes[t]], stop[nodes[t]]
-            step = (end - begin + MOST_ROWS_OF_NODE - 1) // MOST_ROWS_OF_NODE
+            step = (end - begin + MAX_ROWS_OF_NODE - 1) // MAX_ROWS_OF_NODE
             size = squares = 0.0
             for j in range(begin, end, step):
                 size += copies[j]
@@ -424,7 +424,7 @@ def component_densities(
             density = 0.0
             for c in range(first[k], last[k]):
                 z = (u[i] - positions[i, c]) / widths[i, c]
-                if masses[i, c] > 0.0 and abs(z) < MOST_WIDTHS:
+                if masses[i, c] > 0.0 and abs(z) < MAX_WIDTHS:
                     density += masses[i, c] * math.exp(-0.5 * z * z) / widths[i, c]
             found[i, k] = density * ROOT_2PI_INVERSE
     return found

@@ -33,7 +33,7 @@ TAIL = 0.05
 """Probability beyond each end of the interval of the third bet."""
 
 _SIZES = (0.05, 0.15, 0.35, 0.6, 0.9)
-"""Sizes of bets, as shares of the largest bet with which no stake can become negative."""
+"""Sizes of bets, as fractions of the largest bet with which no stake can become negative."""
 
 _RANGES = ((-1.0, 1.0), (-0.5, 1.0), (-2.0 * TAIL, 1.0 - 2.0 * TAIL))
 """Smallest and largest value of each function."""
@@ -41,7 +41,7 @@ _RANGES = ((-1.0, 1.0), (-0.5, 1.0), (-2.0 * TAIL, 1.0 - 2.0 * TAIL))
 N_BETS = 2 * len(_RANGES) * len(_SIZES)
 """Number of bets: both directions of each function with each size."""
 
-_AT_ONCE = 4096
+_BLOCK_ROWS = 4096
 """Maximum number of rows that are processed together."""
 
 LEVELS = (0.5, 0.9, 0.95)
@@ -50,7 +50,7 @@ LEVELS = (0.5, 0.9, 0.95)
 _BINS = 10
 """Bins of the histogram of probability integral transforms."""
 
-_ADDING = threading.Lock()
+_ADD_LOCK = threading.Lock()
 """Lock that is held while a batch is added, so that batches of several threads are added one after the other."""
 
 
@@ -76,8 +76,8 @@ class Wealth:
         With products E of factors, stakes are E (stakes before + Σ new / E).
         """
         n, stakes, logs = self.n, self.log_stakes[None], [np.empty(0)]
-        for start in range(0, len(pit), _AT_ONCE):
-            some = pit[start : start + _AT_ONCE]
+        for start in range(0, len(pit), _BLOCK_ROWS):
+            some = pit[start : start + _BLOCK_ROWS]
             rows = np.arange(1.0, len(some) + 1.0, dtype=np.float64) + n
             factors = np.cumsum(log_factors(some, self.tolerance), axis=0)
             before = np.vstack([np.zeros(N_BETS), factors[:-1]])
@@ -203,7 +203,7 @@ class Monitor:
 
     def reset(self) -> None:
         """Start again, for example after a change of the model; the reports stay."""
-        with _ADDING:
+        with _ADD_LOCK:
             self._wealth, self.start = Wealth(self.tolerance), self.n
             self.alarm_row: int | None = None
 
@@ -258,7 +258,7 @@ class Monitor:
             "pit_counts": tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
             "outside": float(outside),
         }
-        with _ADDING:  # no step may fail, so that a batch is added whole or not at all
+        with _ADD_LOCK:  # no step may fail, so that a batch is added whole or not at all
             first, (logs, self._wealth) = self.n, self._wealth.after(levels)
             if self.alarm_row is None and (over := logs >= self.threshold).any():
                 self.alarm_row = first - self.start + int(np.argmax(over)) + 1
@@ -276,7 +276,7 @@ class Monitor:
         text : str
             Text that ``from_json`` reads.
         """
-        with _ADDING:
+        with _ADD_LOCK:
             seen, reports = self._wealth, list(self.reports)
             state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
         stored = [{**asdict(report), "coverage": list(report.coverage.values())} for report in reports]
@@ -324,7 +324,7 @@ class Monitor:
 
 
 def _mean(scores: FloatArray) -> float:
-    """Return the mean of scores, also of those whose sum leaves the range of numbers."""
+    """Return the mean of scores, also if their sum overflows."""
     with np.errstate(over="ignore"):
         mean = float(scores.mean())
     return mean if np.isfinite(mean) else average(scores, None)

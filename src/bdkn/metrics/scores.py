@@ -11,7 +11,7 @@ from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
 _LARGE = 1e150
-"""Size from which the square of a number, and the sum of many, may overflow."""
+"""Magnitude above which the square of a number, or the sum of many, may overflow."""
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 """Default levels of calibration curves."""
@@ -45,7 +45,7 @@ def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
 
 
 def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return the weighted mean over rows, infinite if one counted loss is; rows of weight zero do not count."""
+    """Return the weighted mean over rows, infinite if a loss with a positive weight is."""
     weights = row_weights(sample_weight, len(values))
     counted = weights > 0
     if np.isposinf(values[counted]).any():
@@ -55,7 +55,7 @@ def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
 
 
 def root_mean_square(errors: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return the root of the weighted mean of squares, also if squares leave the range of numbers."""
+    """Return the root of the weighted mean of squares, also if squares overflow or underflow."""
     size = np.abs(errors[np.isfinite(errors)]).max(initial=0.0)
     unit = size if size and not 1 / _LARGE < size < _LARGE else 1.0
     return float(unit * np.sqrt(average((errors / unit) ** 2, sample_weight)))

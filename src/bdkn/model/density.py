@@ -41,22 +41,22 @@ MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
 MixtureParameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
 """Parameters of a ``StudentTMixture``: those of the Student-t, then ``MixtureArrays``."""
 
-FEWEST_ROWS = 100
-"""Minimum number of rows; with fewer, no gain of a mixture is significant."""
+MIN_ROWS = 100
+"""Minimum number of rows for a mixture; with fewer, no gain is significant."""
 
-_MOST_ROWS, _MOST_SCORED = 100_000, 10_000
-"""Maximum numbers of rows of the forest, and of rows by which weights are learned; of more, a random sample is used."""
+_MAX_ROWS, _MAX_SCORED = 100_000, 10_000
+"""Maximum number of rows of the forest, and of rows for the weights; of more rows, a random sample is used."""
 
-_MOST_CALIBRATED, _MOST_CRPS = 4_000, 2_000
-"""Maximum numbers of rows by which tilt and narrowing are chosen, and by which the CRPS is compared."""
+_MAX_CALIBRATED, _MAX_CRPS = 4_000, 2_000
+"""Maximum number of rows to choose tilt and narrowing, and to compare the CRPS."""
 
 _COMPONENT_ROWS, _SCORED_ROWS = 1 << 10, 1 << 8
-"""Rows whose components one thread computes at a time, while trees stay in its cache, and that it scores at a time."""
+"""Number of rows whose components a thread computes at a time, with trees in its cache, and number that it scores."""
 
-_FEWEST_OTHER_TREES = 5
-"""Minimum number of trees that have not drawn a row by which weights are learned."""
+_MIN_OTHER_TREES = 5
+"""Minimum number of trees that have not drawn a row, for the row to be used for the weights."""
 
-_KNOTS = (0.05, 0.5, 0.95)
+_KNOT_LEVELS = (0.05, 0.5, 0.95)
 """Levels of the quantiles of the trees' agreement at which weights are learned."""
 
 _PRIOR_ROWS = 10.0
@@ -65,42 +65,42 @@ _PRIOR_ROWS = 10.0
 _STACKING_STEPS = 300
 """Steps of expectation and maximisation for the weights of a mixture."""
 
-_LITTLE = 0.05
-"""Weight that a kind of component must reach at some knot to be used."""
+_MIN_WEIGHT = 0.05
+"""Minimum weight, at some knot, of a kind of component that is used."""
 
-_CLEARLY = 2.0
-"""Standard errors by which the mean gain in log score must exceed the price of the weights."""
+_MIN_GAIN_ERRORS = 2.0
+"""Minimum gain in mean log score beyond the penalty for the number of weights, in standard errors."""
 
-_BY_CHANCE = 1.0
-"""Standard errors by which the mean CRPS of the mixture may exceed that of the Student-t."""
+_MAX_CRPS_ERRORS = 1.0
+"""Maximum excess of the mean CRPS over that of the Student-t, in standard errors."""
 
 _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
-"""Tilts and narrowings that are compared."""
+"""Values of ``tilt`` and ``narrowing`` that are compared."""
 
-_SHARE_OF_INPUTS, _MOST_INPUTS = 0.7, 12
+_SHARE_OF_INPUTS, _MAX_INPUTS = 0.7, 12
 """Fraction of the inputs that are tried for a split, and their maximum number."""
 
-_MOST_TREES, _FEWEST_TREES = 100, 20
+_MAX_TREES, _MIN_TREES = 100, 20
 """Maximum and minimum number of trees of a forest."""
 
-_MOST_DRAWN = 2_000_000
-"""Maximum number of rows that all trees draw together, as long as there are 20 trees; a forest then has some 60 MB."""
+_MAX_DRAWN = 2_000_000
+"""Maximum number of rows drawn by all trees together, unless 20 trees draw more; a forest then has about 60 MB."""
 
 
-_FLOOR = 0.6
+_MIN_BANDWIDTH = 0.6
 """Minimum bandwidth, in units of the median gap between neighbouring values of the target."""
 
-_BROAD = 4
+_BROAD_ROWS = 4
 """Minimum number of training rows of a broad node."""
 
-_MOST_SLOTS = 1 << 16
+_MAX_SLOTS = 1 << 16
 """Maximum number of components of a row."""
 
-_FARTHEST = 1e37
+_MAX_DISTANCE = 1e37
 """Maximum distance of a component, in scales of a prediction, that single precision represents."""
 
-_LEAST_AGREEMENT = 1e-3
+_MIN_AGREEMENT = 1e-3
 """Minimum agreement of trees; smaller values count as this."""
 
 
@@ -221,7 +221,7 @@ class NeighbourDensity:
         return kept, position, width, mass
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
-        """Return the density with other standardised errors of the training rows."""
+        """Return the density with new standardised errors of the training rows."""
         rows = self.neighbours.rows
         return replace(self, neighbours=replace(self.neighbours, errors=errors if rows is None else errors[rows]))
 
@@ -255,7 +255,7 @@ class Neighbours:
         flags, slots, numbers = self.kinds[:, :2], self.kinds[:, 2], self.kinds[:, 3:]
         must(bool(np.isin(flags, (0.0, 1.0)).all()), "flags of kinds must be 0 or 1")
         must(bool(((slots >= 1.0) & (slots == np.floor(slots))).all()), "slots must be whole numbers")
-        must(bool(slots.sum() <= _MOST_SLOTS), f"kinds must have at most {_MOST_SLOTS} slots")
+        must(bool(slots.sum() <= _MAX_SLOTS), f"kinds must have at most {_MAX_SLOTS} slots")
         must(bool((numbers[:, 0] > 0.0).all() and (numbers >= 0.0).all()), "bandwidths must be > 0, and powers >= 0")
 
     @lazy
@@ -287,19 +287,19 @@ class Neighbours:
         n, forest, kinds, (largest, relative) = len(loc), self.forest, self.kind_arrays, self._largest
         with np.errstate(all="ignore"):
             farthest = (np.abs(loc).max(initial=0.0) + largest) / scale.min(initial=np.inf)
-        if not max(farthest, relative) < _FARTHEST:
+        if not max(farthest, relative) < _MAX_DISTANCE:
             raise DivergedError(
                 "predictions are infinite, or so far from the training targets that their distance is no number: check "
                 "the rows, or fit again with targets in other units"
             )
         usable = np.ones((n, len(forest.roots)), dtype=np.bool_) if usable is None else usable
-        nodes = kernel.find_nodes(forest.nodes, forest.roots, inputs, _BROAD)[: 1 + kinds[1].max()]
+        nodes = kernel.find_nodes(forest.nodes, forest.roots, inputs, _BROAD_ROWS)[: 1 + kinds[1].max()]
         drawn = (forest.start, forest.stop, forest.rows, forest.copies)
         position, width, mass = (np.empty((n, kinds[3][-1])) for _ in range(3))
         agreement, student = np.empty(n), (df, loc, scale)
         out = (position, width, mass, agreement)
         kernel.components(nodes, usable, drawn, self.targets, self.errors, student, kinds, self.floor, out)
-        return Components(position, width, mass, np.log(np.maximum(agreement, _LEAST_AGREEMENT)))
+        return Components(position, width, mass, np.log(np.maximum(agreement, _MIN_AGREEMENT)))
 
 
 @stored
@@ -410,14 +410,14 @@ def fit_density(
     """
     table, names = numeric_table(X)
     df, loc, scale = student
-    if table is None or len(y) < FEWEST_ROWS or np.ptp(y) == 0.0 or not (scale > 0.0).all() or np.min(df) <= 2.0:
+    if table is None or len(y) < MIN_ROWS or np.ptp(y) == 0.0 or not (scale > 0.0).all() or np.min(df) <= 2.0:
         return None
     from bdkn.kernels.trees import component_densities
 
     _announce()
     used, df = None, np.broadcast_to(df, loc.shape)
-    if len(y) > _MOST_ROWS:
-        used = _sample(np.arange(len(y)), _MOST_ROWS, seed)
+    if len(y) > _MAX_ROWS:
+        used = _sample(np.arange(len(y)), _MAX_ROWS, seed)
         table, y, df, loc, scale = table[used], y[used], df[used], loc[used], scale[used]
         counts, groups = None if counts is None else counts[used], None if groups is None else groups[used]
 
@@ -433,8 +433,8 @@ def fit_density(
 
     # Components of the rows that enough trees have not drawn, by these trees
     absent = forest.absent(len(y))
-    scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _FEWEST_OTHER_TREES), _MOST_SCORED, seed)
-    if len(scored) < FEWEST_ROWS:
+    scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _MIN_OTHER_TREES), _MAX_SCORED, seed)
+    if len(scored) < MIN_ROWS:
         return None
     y, df, loc, scale, groups = y[scored], df[scored], loc[scored], scale[scored], groups[scored]
     inputs, absent, counts = inputs[scored], absent[scored], np.ones(len(y)) if counts is None else counts[scored]
@@ -454,7 +454,7 @@ def fit_density(
 
     # Weights by stacking. If the mixture of all kinds with weight is not better, those kinds are tried that are errors
     # around the prediction, and leave its centre nearly as it is.
-    has_weight = stacked(neighbours, rows).shares[:, 1:].max(axis=0) >= _LITTLE
+    has_weight = stacked(neighbours, rows).shares[:, 1:].max(axis=0) >= _MIN_WEIGHT
     for chosen in (has_weight, has_weight & (kinds[:, 0] > 0.0)):
         if chosen.any():
             own = rows.only(neighbours, np.flatnonzero(chosen))
@@ -487,8 +487,8 @@ def grow_forest(
     from bdkn.kernels.trees import grow_tree
 
     n, p = X.shape
-    n_trees = n_trees or int(np.clip(_MOST_DRAWN // n, _FEWEST_TREES, _MOST_TREES))
-    tried = max(1, min(round(_SHARE_OF_INPUTS * p), _MOST_INPUTS))
+    n_trees = n_trees or int(np.clip(_MAX_DRAWN // n, _MIN_TREES, _MAX_TREES))
+    tried = max(1, min(round(_SHARE_OF_INPUTS * p), _MAX_INPUTS))
     weights = np.ones(n) if counts is None else counts
     total = weights if groups is None else np.bincount(groups, weights)
     probabilities = total / total.sum()
@@ -552,7 +552,7 @@ def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
 def least_bandwidth(y: FloatArray) -> float:
     """Return the minimum bandwidth, by the gaps between targets: a discrete target has no spikes at its values."""
     values = np.unique(y)
-    return _FLOOR * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
+    return _MIN_BANDWIDTH * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -649,7 +649,7 @@ def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> Floa
 def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
     """Return the density with weights by stacking: first those for all rows, which are the prior of those at knots."""
     g, log_density = rows.parts.log_agreement, rows.log_density
-    knots = np.quantile(g, _KNOTS)
+    knots = np.quantile(g, _KNOT_LEVELS)
     on_student = _PRIOR_ROWS * np.eye(log_density.shape[1])[:1]
     common = stack_densities(log_density, np.ones((len(g), 1)), on_student, rows.counts)
     prior = _PRIOR_ROWS * np.repeat(common, len(knots), axis=0)
@@ -659,7 +659,7 @@ def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
 
 def calibrated(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> NeighbourDensity:
     """Return the density with the tilt and the narrowing of the highest score, chosen in turn."""
-    some = rows.spaced(_MOST_CALIBRATED)
+    some = rows.spaced(_MAX_CALIBRATED)
 
     def best(candidates: list[NeighbourDensity]) -> NeighbourDensity:
         scores = np.empty(len(candidates))
@@ -678,13 +678,13 @@ def calibrated(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) 
 def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> bool:
     """Return whether the log score exceeds that of the Student-t by more than chance, and the CRPS is not worse."""
     gain = rows.on_threads(lambda part: log_scores(density, part), n_jobs) - rows.log_density[:, 0]
-    price = (density.shares.size - len(density.shares)) / len(np.unique(rows.groups))
+    penalty = (density.shares.size - len(density.shares)) / len(np.unique(rows.groups))
     mean, error = rows.mean_and_error(gain)
-    if not mean - price > _CLEARLY * error:
+    if not mean - penalty > _MIN_GAIN_ERRORS * error:
         return False
-    some = rows.spaced(_MOST_CRPS)
+    some = rows.spaced(_MAX_CRPS)
     mean, error = some.mean_and_error(some.on_threads(lambda part: excess_crps(density, part), n_jobs))
-    return mean <= _BY_CHANCE * error
+    return mean <= _MAX_CRPS_ERRORS * error
 
 
 def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:

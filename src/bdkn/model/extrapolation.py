@@ -33,8 +33,8 @@ from bdkn.lazy import lazy
 from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-_MOST_PROTOTYPES, _FAR_PROTOTYPES = 1024, 256
-"""Maximum number of prototypes, and how many of a large table are the rows farthest from all others."""
+_MAX_PROTOTYPES, _FAR_PROTOTYPES = 1024, 256
+"""Maximum number of prototypes; in large tables, the number of them that are the farthest rows instead of random."""
 
 _SCALE_ROWS = 4000
 """Maximum number of rows from which the scales of the columns are computed."""
@@ -42,17 +42,17 @@ _SCALE_ROWS = 4000
 _TYPICAL_LEVEL = 0.9
 """Level of the quantile of the distances between training rows that is the typical distance."""
 
-_SAME = 1e-4
-"""Maximum difference, in each standardized column, between rows that count as one."""
+_EQUAL_WITHIN = 1e-4
+"""Maximum difference between equal rows in each standardized column."""
 
 _JUMP = 2.0
 """Minimum distance, in typical distances, of a changed value in a column that was constant."""
 
-_ALL_ROWS, _SOME_ROWS = 128, 512
-"""Rows that are compared at a time with all prototypes, and with some of them."""
+_BLOCK_ROWS_ALL, _BLOCK_ROWS_FIRST = 128, 512
+"""Number of rows that are compared at a time with all prototypes, and with the first ones."""
 
-_SOME = (64, 256)
-"""Numbers of prototypes, about, that are compared first: one that is near enough shows that a row is inside."""
+_FIRST_PROTOTYPES = (64, 256)
+"""Approximate numbers of prototypes that are compared first: if one is near enough, the row is inside."""
 
 _TRIMMED = 0.01
 """Fraction of the smallest, and of the largest, numbers of a column that its scale ignores."""
@@ -62,7 +62,7 @@ _ROUNDING = 2e-6
 
 
 def table_blocks(X: Any) -> Iterator[tuple[slice, Any]]:
-    """Yield the rows of a table of any kind in blocks that fit into the cache, after their places; one may be empty."""
+    """Yield slices and rows of a table of any type, in blocks that fit into the cache; a block may be empty."""
     n, step = X.shape[0], rows_within(CACHED_CELLS, X.shape[1])
     for start in range(0, max(1, n), step):
         rows = slice(start, start + step)
@@ -113,7 +113,7 @@ class Columns:
 
     @property
     def constant(self) -> BoolArray:
-        """Whether a column (p,) has one value only."""
+        """True for each column (p,) with a single value."""
         return np.asarray(self.low == self.high)
 
     def numbers(self, X: Any) -> FloatArray:
@@ -123,7 +123,7 @@ class Columns:
         return np.where(missing, self.center, table) if missing.any() else table
 
     def standardize(self, table: FloatArray, jump: float) -> FloatArray:
-        """Return (x - center)/scale of each number, farther from 0 by ``jump`` if it differs from a constant column."""
+        """Return (x - center)/scale, moved away from 0 by ``jump`` where a value differs from a constant column."""
         with np.errstate(over="ignore"):
             Z = np.clip((table - self.center) / self.scale, -LIMIT, LIMIT)
         constant = self.constant
@@ -212,9 +212,9 @@ class Support:
         sample = np.sort(generator.permutation(n)[:_SCALE_ROWS])
         columns = Columns.fit(X, sample)
         different = np.unique(columns.standardize(columns.numbers(take_rows(X, sample)), 0.0), axis=0)
-        if n <= _SCALE_ROWS and len(different) <= _MOST_PROTOTYPES:
+        if n <= _SCALE_ROWS and len(different) <= _MAX_PROTOTYPES:
             return cls(columns, different, _typical(different))
-        chosen = different[generator.permutation(len(different))[: _MOST_PROTOTYPES - _FAR_PROTOTYPES]]
+        chosen = different[generator.permutation(len(different))[: _MAX_PROTOTYPES - _FAR_PROTOTYPES]]
         first = cls(columns, chosen, 0.0)
         rows, distances = first._farthest(X, _FAR_PROTOTYPES + 1)
         far = first.standardize(take_rows(X, np.sort(rows[:-1])))
@@ -259,7 +259,7 @@ class Support:
     @lazy
     def _some_similarities(self) -> list[FloatArray]:
         """The matrices of some of the prototypes, evenly spaced; none if there are few prototypes."""
-        steps = [len(self.prototypes) // some for some in _SOME]
+        steps = [len(self.prototypes) // some for some in _FIRST_PROTOTYPES]
         return [similarity_matrix(self.prototypes[::step]) for step in steps if step > 1]
 
     def _farthest(self, X: Any, count: int) -> tuple[IndexArray, FloatArray]:
@@ -302,7 +302,7 @@ def distance_bounds(Z: FloatArray, similarity: FloatArray) -> FloatArray:
     """Return upper bounds of distances, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
     squares = np.einsum("ij,ij->i", Z, Z)
     best = np.empty(len(Z))
-    for rows in row_slices(len(Z), _SOME_ROWS):
+    for rows in row_slices(len(Z), _BLOCK_ROWS_FIRST):
         scores = Z[rows] @ similarity[:-1]
         scores += similarity[-1]
         best[rows] = scores.max(axis=1)
@@ -312,8 +312,8 @@ def distance_bounds(Z: FloatArray, similarity: FloatArray) -> FloatArray:
 
 def nearest_number(Z: FloatArray, similarity: FloatArray) -> IndexArray:
     """Return the number of the prototype nearest to each row, by the matrix of ``similarity_matrix``."""
-    numbers, scores = np.empty(len(Z), dtype=np.intp), np.empty((min(len(Z), _ALL_ROWS), similarity.shape[1]))
-    for rows in row_slices(len(Z), _ALL_ROWS):
+    numbers, scores = np.empty(len(Z), dtype=np.intp), np.empty((min(len(Z), _BLOCK_ROWS_ALL), similarity.shape[1]))
+    for rows in row_slices(len(Z), _BLOCK_ROWS_ALL):
         part = Z[rows]
         some = np.matmul(part, similarity[:-1], out=scores[: len(part)])  # new memory each time would take longer
         some += similarity[-1]
@@ -323,7 +323,7 @@ def nearest_number(Z: FloatArray, similarity: FloatArray) -> IndexArray:
 
 def _typical(rows: FloatArray) -> float:
     """Return the typical distance of different rows to the nearest other one; 1 of a single row."""
-    rows = np.unique(np.round(rows / _SAME), axis=0) * _SAME
+    rows = np.unique(np.round(rows / _EQUAL_WITHIN), axis=0) * _EQUAL_WITHIN
     if len(rows) < 2:
         return 1.0
     similarity = similarity_matrix(rows)
@@ -334,31 +334,31 @@ def _typical(rows: FloatArray) -> float:
 
 
 _EXCESS = 2.0
-"""λ: disagreement in excess of that on held-out rows counts once near training rows and 1 + λ times far from them."""
+"""λ: disagreement in excess of that on held-out rows counts once near training rows, and 1 + λ times far from them."""
 
 _EXTREME = 10.0
-"""γ: disagreement above γ times that on held-out rows, where members have learned nothing, counts γ times."""
+"""γ: disagreement beyond γ times that on held-out rows, where members extrapolate freely, counts γ times."""
 
-_SUDDEN = 4.0
-"""Inverse of the ratio from which the excess counts in full; it is zero on prototypes."""
+_EXCESS_RATE = 4.0
+"""Inverse of the distance, in typical distances, above which the excess counts in full; on prototypes it is zero."""
 
-_TYPICAL_DISAGREEMENT, _USUAL = 0.5, 0.9
+_TYPICAL_DISAGREEMENT, _USUAL_DISAGREEMENT = 0.5, 0.9
 """Levels of the quantiles of the disagreement on held-out rows."""
 
-_BEYOND = 0.1
-"""c, the factor of the squared change of predictions beyond the range of the columns, by their slopes inside."""
+_RANGE_FACTOR = 0.1
+"""c: factor of the squared change of the prediction beyond the range of a column, at its slope inside."""
 
-_LEAST_SLOPE = 0.15
+_MIN_SLOPE = 0.15
 """Minimum slope, as a fraction of the largest."""
 
 _ROW_PAIRS, _UPDATES = 4000, 200
 """Pairs of rows from which slopes are computed, and updates of the squared slopes."""
 
-_FEW_PROTOTYPES = 10
-"""Minimum number of prototypes for a warning; with fewer, nearly all rows are far from them."""
+_WARNING_PROTOTYPES = 10
+"""Minimum number of prototypes for a warning; with fewer, nearly all rows are far."""
 
-_MANY_ROWS, _MANY_SHARE = 20, 0.25
-"""Minimum number and fraction of rows outside for a warning."""
+_WARNING_ROWS, _WARNING_SHARE = 20, 0.25
+"""Minimum number and fraction of far rows for a warning."""
 
 
 @stored
@@ -397,7 +397,7 @@ class Widening:
         """Return the widening for members of which the ``spread`` on held-out rows is known."""
         order = np.argsort(spread)
         total = np.cumsum(np.ones(len(order)) if counts is None else counts[order])
-        levels = np.array([_TYPICAL_DISAGREEMENT, _USUAL]) * total[-1] * (1 - 1e-12)
+        levels = np.array([_TYPICAL_DISAGREEMENT, _USUAL_DISAGREEMENT]) * total[-1] * (1 - 1e-12)
         typical, usual = spread[order[np.searchsorted(total, levels)]]
         return replace(self, typical=float(typical), usual=float(usual))
 
@@ -413,8 +413,8 @@ class Widening:
             if joint:
                 paths.append(directions(Z))
         n_far = int(np.count_nonzero(ratio > 1.0))
-        is_many = n_far >= _MANY_ROWS and n_far > _MANY_SHARE * n
-        if is_many and len(support.prototypes) >= _FEW_PROTOTYPES and warns_of_extrapolation():
+        is_many = n_far >= _WARNING_ROWS and n_far > _WARNING_SHARE * n
+        if is_many and len(support.prototypes) >= _WARNING_PROTOTYPES and warns_of_extrapolation():
             warn_user(
                 f"{n_far} of {n} rows are farther from all training rows than those are from each other, so their "
                 "predictions are extrapolations with wide intervals; support(X) shows which rows and why",
@@ -422,8 +422,8 @@ class Widening:
             )
         w, D = gate(ratio), spread
         excess = (1.0 + _EXCESS * w) * (D - self.usual) + _EXTREME * np.maximum(D - _EXTREME * self.usual, 0.0)
-        excess *= np.minimum(_SUDDEN * ratio, 1.0)
-        variance = np.maximum(np.maximum(excess, w * (D - self.typical)), _BEYOND * w * change)
+        excess *= np.minimum(_EXCESS_RATE * ratio, 1.0)
+        variance = np.maximum(np.maximum(excess, w * (D - self.typical)), _RANGE_FACTOR * w * change)
         return Outside(variance, np.concatenate(paths) if joint else None)
 
 
@@ -455,7 +455,7 @@ def _slopes(support: Support, X: Any, numbers: IndexArray, predictions: FloatArr
     for _ in range(_UPDATES):
         x = x * aims / np.maximum(products @ x, tiny)
     slopes = np.sqrt(x / unit)[:-1]
-    return np.asarray(np.maximum(slopes, _LEAST_SLOPE * slopes.max()))
+    return np.asarray(np.maximum(slopes, _MIN_SLOPE * slopes.max()))
 
 
 @dataclass(frozen=True, eq=False)

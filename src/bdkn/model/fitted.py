@@ -161,7 +161,7 @@ class FittedModel:
         return replace(fewer, extrapolation=fewer.extrapolation_for(combination), density=density)
 
     def extrapolation_for(self, combination: Combination) -> Widening | None:
-        """Return the extrapolation with the thresholds of another combination; where training rows lie stays."""
+        """Return the extrapolation with thresholds for another combination; its prototypes stay."""
         if self.extrapolation is None or self.held_out is None:
             return self.extrapolation
         forecast = replace(self.held_out.forecast(), fold_variance=self.held_out.fold_variance)
@@ -189,11 +189,11 @@ class FittedModel:
         return CombinedPrediction(self, X, forecast, (df, loc, scale))
 
     def centers(self, X: Any) -> FloatArray:
-        """Return numbers in the order of the predicted means, or nearly so, at the price of a Student-t."""
+        """Return the centres of the Student-t distributions, whose order is about that of the predicted means."""
         return self.combination.parameters(self.forecast(X))[1]
 
     def support(self, X: Any) -> SupportReport:
-        """Return how far checked rows are from the training rows."""
+        """Return the distances of checked rows from the training rows."""
         if self.extrapolation is None:
             raise InvalidParameterError(
                 "support compares rows with training rows, of which this model has no summary: it was fitted with "
@@ -243,8 +243,8 @@ class FittedModel:
             raise AttributeError("the members of this model are networks; ensemble_ has them")
         return self.members
 
-    def joined(self, params: Any, rows: Rows, folds: str) -> FitProvenance:
-        """Return the provenance of the fit; raise if members made with these parameters and rows cannot join it."""
+    def provenance_to_add(self, params: Any, rows: Rows, folds: str) -> FitProvenance:
+        """Return the provenance; raise if members fitted with these parameters, rows and folds cannot be added."""
         self.required_held_out()
         self.check_not_updated("added")
         assert self.provenance is not None, "a model with held-out rows has a provenance"
@@ -333,7 +333,7 @@ class FittedModel:
         return float(np.average(restored.logpdf(own), weights=counts)), float(error)
 
     def digest(self) -> str:
-        """Return a hash that two models share if they have the same members, combined in the same way by their fits.
+        """Return a hash that is equal for models with the same members, combined in the same way by their fits.
 
         The members' predictions for held-out rows identify them, whatever they are.
         """

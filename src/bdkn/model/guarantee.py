@@ -17,7 +17,7 @@ from bdkn.model.fitted import FittedModel
 from bdkn.stages import stage
 from bdkn.typing import FloatArray
 
-_MOST_ROWS = 4000
+_MAX_ROWS = 4000
 """Maximum number of held-out rows that are used; of more, some at random."""
 
 Shift = tuple[ArrayLike, ArrayLike]
@@ -44,7 +44,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
     weights, own = (held_out.counts, None) if shift is None else _checked_shift(shift, held_out, X.shape[0])
 
     # The predictors without each of some held-out rows
-    some = np.sort(np.random.default_rng(0).permutation(len(held_out.y))[:_MOST_ROWS])
+    some = np.sort(np.random.default_rng(0).permutation(len(held_out.y))[:_MAX_ROWS])
     forecast, fits, known = held_out.forecast(), held_out.fold_of[some], held_out.has_variance
     Phi, noise = features(forecast.means), forecast.variance**combination.tempering
     without = weights_without_each(combination.posterior, Phi, held_out.y, 1.0 / noise, held_out.counts)

@@ -1,4 +1,4 @@
-"""Memory of the rows that a model has absorbed: a key and a weight of each."""
+"""Record of the rows that a model has absorbed: a hash and a weight per row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.storage.fields import floats, integers, stored
 from bdkn.typing import FloatArray
 
-MOST = 100_000
+MAX_ROWS = 100_000
 """Maximum number of rows that are remembered; the oldest are forgotten first."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -24,8 +24,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 class RowMemory:
     """Keys (n,) of rows, from the oldest to the newest, and how many times each is counted (n,).
 
-    ``is_complete`` is False if there are absorbed rows that are not remembered: more than ``MOST``, or those of other
-    models.
+    ``is_complete`` is False if some absorbed rows are not remembered: those beyond ``MAX_ROWS``, or of other models.
     """
 
     keys: Annotated[Keys, integers("n", types=("u8",))] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
@@ -37,13 +36,13 @@ class RowMemory:
         return len(self.keys)
 
     def add(self, keys: Keys, weights: FloatArray) -> Self:
-        """Return the memory with more rows."""
-        is_complete = self.is_complete and len(self) + len(keys) <= MOST
-        joined = np.concatenate([self.keys, keys])[-MOST:], np.concatenate([self.weights, weights])[-MOST:]
+        """Return the record with more rows."""
+        is_complete = self.is_complete and len(self) + len(keys) <= MAX_ROWS
+        joined = np.concatenate([self.keys, keys])[-MAX_ROWS:], np.concatenate([self.weights, weights])[-MAX_ROWS:]
         return replace(self, keys=joined[0], weights=joined[1], is_complete=is_complete)
 
     def take(self, keys: Keys, weights: FloatArray) -> tuple[FloatArray, Self]:
-        """Return the weight of each of some rows, and the memory without them.
+        """Remove some rows; return their weights, and the remaining record.
 
         Rows that are not remembered raise an error if the memory is complete; otherwise they have the ``weights``
         given. Of equal keys the oldest is taken first, and none twice.
@@ -69,7 +68,7 @@ class RowMemory:
 
 
 def row_keys(*columns: FloatArray) -> Keys:
-    """Return a key for each row of tables (n, p) and columns (n,); different rows have different keys, but for chance.
+    """Return a hash of each row of tables (n, p) and columns (n,); different rows hardly ever have equal hashes.
 
     Each number is mixed by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
     """

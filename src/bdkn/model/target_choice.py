@@ -44,22 +44,22 @@ _RANGE = 3.0
 _NEAR_BOUND = 3.0
 """Ratio of the smallest distance of a target from a bound to the distance below which a link is linear."""
 
-_MOST_ROWS = 2000
+_MAX_ROWS = 2000
 """Maximum number of rows on which links are compared."""
 
-_FEWEST_ROWS = 30
+_MIN_ROWS = 30
 """Minimum number of rows for a comparison; with fewer rows the identity is used."""
 
-_ERRORS, _LEAST = 4.0, 0.03
-"""Standard errors, and nats per row, by which another link must be better than the identity."""
+_MIN_GAIN_ERRORS, _MIN_NATS = 4.0, 0.03
+"""Minimum gain of another link over the identity, in standard errors, and in nats per row."""
 
 _BOUND_SHARE, _BOUND_ROWS = 0.02, 5
 """Minimum fraction and number of the targets on 0 or 1 for it to be taken as a bound."""
 
-_LOG_SPREAD = 0.3
+_MIN_LOG_SPREAD = 0.3
 """Minimum standard deviation of the logarithms of positive targets for a logarithm to be compared."""
 
-_SKEWED = 0.5
+_MIN_SKEWNESS = 0.5
 """Minimum absolute skewness of the targets for power transformations to be compared."""
 
 
@@ -83,7 +83,7 @@ class TargetSettings:
             return self._identity(rows.y)
         if self.target == "auto":
             bounded = self._with_evident_bounds(rows.y)
-            return choose_link(rows, [bounded._identity(rows.y), *bounded._candidates(rows.y)], _ERRORS)
+            return choose_link(rows, [bounded._identity(rows.y), *bounded._candidates(rows.y)], _MIN_GAIN_ERRORS)
         if self.target == "yeo-johnson":
             return choose_link(rows, self._powers(rows.y), 0.0)
         return self._named(self.target, rows.y)
@@ -144,7 +144,7 @@ class TargetSettings:
             return []
         if self.lower is not None or self.upper is not None:
             return [self._named("log", y), *self._powers(y)]
-        is_positive = y.min() >= 0.0 and np.std(np.log(y[y > 0.0])) > _LOG_SPREAD
+        is_positive = y.min() >= 0.0 and np.std(np.log(y[y > 0.0])) > _MIN_LOG_SPREAD
         return [*([log_link(y, 0.0)] if is_positive else []), *self._powers(y)]
 
     def _powers(self, y: FloatArray) -> list[Link]:
@@ -153,7 +153,7 @@ class TargetSettings:
         if spread == 0.0:
             return [] if self.target == "auto" else [self._identity(y)]
         tilt = float(skew(y))
-        if self.target == "auto" and abs(tilt) < _SKEWED:
+        if self.target == "auto" and abs(tilt) < _MIN_SKEWNESS:
             return []
         reach, centre = _RANGE * float(np.abs(y - np.median(y)).max()), float(np.median(y))
         powers = (0.0, 0.5) if tilt > 0.0 else (1.5, 2.0)
@@ -205,17 +205,19 @@ def _knee(x: FloatArray) -> float:
 
 
 def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
-    """Return the link with the best score, or the first unless the best is better by this number of standard errors."""
-    table = None if len(links) == 1 or len(rows) < _FEWEST_ROWS or np.ptp(rows.y) == 0.0 else numeric_table(rows.X)
+    """Return the link with the best score, or the first if the gain is below this number of standard errors."""
+    table = None if len(links) == 1 or len(rows) < _MIN_ROWS or np.ptp(rows.y) == 0.0 else numeric_table(rows.X)
     if table is None:
         return links[0]
-    some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
+    some = np.random.default_rng(0).permutation(len(rows))[:_MAX_ROWS]
     scores = link_scores(table[some], rows.y[some], links)
     weights = np.ones(len(some)) if rows.counts is None else rows.counts[some]
     best = int(np.argmax(np.average(scores, axis=1, weights=weights)))
     gain = scores[best] - scores[0]
     mean = np.average(gain, weights=weights)
-    needed = max(errors * np.sqrt(np.average((gain - mean) ** 2, weights=weights) / len(some)), _LEAST * (errors > 0))
+    needed = max(
+        errors * np.sqrt(np.average((gain - mean) ** 2, weights=weights) / len(some)), _MIN_NATS * (errors > 0)
+    )
     return links[best] if mean > needed else links[0]
 
 

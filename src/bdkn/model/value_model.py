@@ -24,20 +24,20 @@ from bdkn.predictive.transformed import row_quantiles
 from bdkn.storage.fields import floats, must, stored
 from bdkn.typing import FloatArray, IndexArray
 
-_MOST_ROWS = 20_000
+_MAX_ROWS = 20_000
 """Maximum number of rows from which probabilities are learned."""
 
-_FEWEST_ROWS = 30
+_MIN_ROWS = 30
 """Minimum number of rows without a point mass for a combination of their own."""
 
-_CLOSE = 1e-9
-"""Maximum difference, in scaled units, between a target and a value that it has."""
+_EQUAL_WITHIN = 1e-9
+"""Maximum difference between a target and its value, in scaled units."""
 
-_FLOOR = 1e-3
-"""Weight of the values' shares among the training rows in probabilities between midpoints, so that none is zero."""
+_PRIOR_WEIGHT = 1e-3
+"""Weight of the training frequencies of values in probabilities, so that no probability is zero."""
 
-_FAR = 8.0
-"""Maximum distance of a point mass from the centre of a prediction, in scales; larger ones count as this."""
+_MAX_DISTANCE = 8.0
+"""Maximum distance of a point mass from the centre of a prediction, in scales; larger distances are clipped."""
 
 
 @stored
@@ -103,13 +103,13 @@ def learn_values(
     """Fit the probabilities of the values that many targets share."""
     numbers = value_numbers(found, held_out.y, targets)
     dist = combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
-    some = np.random.default_rng(0).permutation(len(numbers))[:_MOST_ROWS]
+    some = np.random.default_rng(0).permutation(len(numbers))[:_MAX_ROWS]
     counts = np.ones(len(some)) if held_out.counts is None else held_out.counts[some]
     coefficients = _regression(value_features(found, dist[some], targets), numbers[some], counts, found)
     if found.is_discrete:
         return ValueModel(found, coefficients)
     others = np.flatnonzero(numbers == len(found))
-    rest = options.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
+    rest = options.combine(held_out.rows(others)) if len(others) >= _MIN_ROWS else combination
     return ValueModel(found, coefficients, rest)
 
 
@@ -117,7 +117,7 @@ def value_numbers(found: TargetValues, scaled: FloatArray, targets: TargetScaler
     """Return the number of the value of each target in scaled units; k for any other target."""
     values = targets.transform(found.values)
     nearest = np.abs(scaled[:, None] - values).argmin(axis=1)
-    return np.where(np.abs(scaled - values[nearest]) <= _CLOSE, nearest, len(found))
+    return np.where(np.abs(scaled - values[nearest]) <= _EQUAL_WITHIN, nearest, len(found))
 
 
 def value_features(found: TargetValues, dist: StudentT, targets: TargetScaler) -> FloatArray:
@@ -126,11 +126,11 @@ def value_features(found: TargetValues, dist: StudentT, targets: TargetScaler) -
         middles = targets.transform((found.values[1:] + found.values[:-1]) / 2.0)
         steps = dist.cdf(np.broadcast_to(middles, (len(dist), len(middles))))
         between = np.diff(steps, axis=1, prepend=0.0, append=1.0)
-        logs = np.log((1.0 - _FLOOR) * np.maximum(between, 0.0) + _FLOOR * found.shares)
+        logs = np.log((1.0 - _PRIOR_WEIGHT) * np.maximum(between, 0.0) + _PRIOR_WEIGHT * found.shares)
         return np.stack([logs, np.ones_like(logs)], axis=2)
     loc, scale = dist.loc[:, None], np.maximum(dist.scale, 1e-12)[:, None]
     values = targets.transform(found.values)
-    far = np.minimum(np.abs(values - loc) / scale, _FAR)
+    far = np.minimum(np.abs(values - loc) / scale, _MAX_DISTANCE)
     parts = (np.ones_like(far), loc, loc**2, np.log(scale), far, np.log1p(far**2))
     return np.stack([np.broadcast_to(np.clip(part, -20.0, 20.0), far.shape) for part in parts], axis=2)
 

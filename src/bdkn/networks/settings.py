@@ -266,19 +266,19 @@ def _in_turn(given: Any) -> list[Any]:
     return list(given) if several else [given]
 
 
-LEAST_MEMBERS = 4
+MIN_MEMBERS = 4
 """Minimum number of members that are trained within any time limit; all members if there are fewer."""
 
-LEAST_EPOCHS = 0.1
+MIN_EPOCHS = 0.1
 """Share of the epochs that are trained within any time limit."""
 
-_TRAINING = 0.85
+_TRAINING_SHARE = 0.85
 """Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
 
-_PIECE = 0.02
+_TRIAL_SHARE = 0.02
 """Share of the time limit for the short training by which the time of the whole training is estimated."""
 
-_PIECE_ROWS = 4096
+_TRIAL_ROWS = 4096
 """Maximum rows of the short training."""
 
 
@@ -312,21 +312,21 @@ class Clock:
 
         seconds(1)  # compiled code is loaded
         piece = 1
-        while (took := seconds(piece)) < _PIECE * self.seconds and 8 * piece < epochs:
+        while (took := seconds(piece)) < _TRIAL_SHARE * self.seconds and 8 * piece < epochs:
             piece = min(4 * piece, math.ceil(epochs / 8))
-        return max(0.0, _TRAINING * self.left) / max(work * epochs * took / piece, 1e-9)
+        return max(0.0, _TRAINING_SHARE * self.left) / max(work * epochs * took / piece, 1e-9)
 
 
 def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
     """Return numbers of members and of epochs that take ``share`` of the time: fewer members, then fewer epochs.
 
-    At least ``LEAST_MEMBERS`` members and ``LEAST_EPOCHS`` of the epochs remain, whatever the share.
+    At least ``MIN_MEMBERS`` members and ``MIN_EPOCHS`` of the epochs remain, whatever the share.
     """
     if share >= 1:
         return n_members, epochs
-    members = max(min(LEAST_MEMBERS, n_members), math.floor(share * n_members))
+    members = max(min(MIN_MEMBERS, n_members), math.floor(share * n_members))
     left = min(1.0, share * n_members / members)
-    return members, max(1, math.ceil(LEAST_EPOCHS * epochs), math.floor(left * epochs))
+    return members, max(1, math.ceil(MIN_EPOCHS * epochs), math.floor(left * epochs))
 
 
 def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
@@ -337,7 +337,7 @@ def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_m
     """
     if clock.seconds == math.inf:
         return settings
-    size, part = settings.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
+    size, part = settings.size(len(rows)), np.arange(min(len(rows), _TRIAL_ROWS))
     seeds = np.random.SeedSequence(0).spawn(size.n_members)
     options = replace(settings.training, early_stopping=False, warmup_epochs=0)
 

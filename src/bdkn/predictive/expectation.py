@@ -43,13 +43,13 @@ def _mean(dist: Predictive) -> FloatArray:
 Function = Callable[[FloatArray, IndexArray], FloatArray]
 """A function of targets (m, k) and of the numbers (m,) of their rows, which returns (m, k)."""
 
-_LEAST_LEVEL = 2.3e-16
+_MIN_LEVEL = 2.3e-16
 """Level of the lower end of the first pieces; that of the upper end is one minus it."""
 
 _GAUSSIAN_END = 9.0
 """Standard deviations beyond which a Gaussian has no probability."""
 
-_FARTHEST = 1e100
+_MAX_DISTANCE = 1e100
 """Largest distance of these ends from the centre, in units of the scale."""
 
 _LAST_LEVEL = 8.1
@@ -64,7 +64,7 @@ _SHARES = 16.0
 _NEGLIGIBLE = 64.0
 """Reciprocal of the share of the tolerance below which the outermost piece of a term is the last."""
 
-_MOST_BEYOND = 16
+_MAX_BEYOND = 16
 """Maximum number of pieces that are added beyond each end of a term."""
 
 _WIDENING = 1.2
@@ -73,10 +73,10 @@ _WIDENING = 1.2
 _TO_BOUND = 16.0
 """Ratio of the distances from a bound of the ends of consecutive pieces."""
 
-_MOST_HALVINGS = 40
+_MAX_HALVINGS = 40
 """Maximum number of halvings of a piece; its error counts as it is afterwards."""
 
-_MOST_PIECES = 2**18
+_MAX_PIECES = 2**18
 """Maximum number of pieces of a row."""
 
 _PIECES_AT_ONCE = 2**13
@@ -180,8 +180,8 @@ class _Terms:
     def _reach(self) -> FloatArray:
         """Return the largest |s| (T,) of the first pieces."""
         ν, place = np.unique(self.df, return_inverse=True)
-        quantile = StudentT(ν, np.zeros(len(ν)), 1.0).ppf(_LEAST_LEVEL)
-        return np.asarray(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, _FARTHEST))[place])
+        quantile = StudentT(ν, np.zeros(len(ν)), 1.0).ppf(_MIN_LEVEL)
+        return np.asarray(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, _MAX_DISTANCE))[place])
 
     def edges(self) -> FloatArray:
         """Return the ends (T, k + 1) of the first pieces. Next to a bound they end at a distance from it."""
@@ -267,13 +267,13 @@ class _Integral:
         while waiting:  # pieces are halved until their errors are small, the latest first: few are in memory at a time
             halves = waiting.pop().halves()
             n_pieces += np.bincount(self.terms.row[halves.term], minlength=self.terms.n)
-            self._refuse(n_pieces > _MOST_PIECES)
+            self._refuse(n_pieces > _MAX_PIECES)
             waiting += self._open(halves, self._measure(halves))
         self._refuse(self.missing > 10.0 * self.tolerance * self.size)
         if self.terms.ends_by_level:  # beyond the last levels of unknown tails, the function must be negligible
             term = np.arange(len(self.terms.row))
             y, _ = self.terms.at(term, self.terms.bounds)
-            beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)
+            beyond = _MIN_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)
             self._refuse(beyond > 10.0 * self.tolerance * self.size)
         return self.total
 
@@ -284,7 +284,7 @@ class _Integral:
         """
         added: list[tuple[_Pieces, _Measured]] = []
         term, width = np.arange(len(edge)), 1.0
-        for _ in range(_MOST_BEYOND + 1):
+        for _ in range(_MAX_BEYOND + 1):
             end = self.terms.beyond(term, edge, side, width)
             allowed = self.tolerance * self.unit[self.terms.row[term]] * self.terms.weight[term] / _NEGLIGIBLE
             counts = np.abs(last * (end - edge)) > allowed
@@ -304,7 +304,7 @@ class _Integral:
         row = self.terms.row[pieces.term]
         allowed = self.tolerance * self.unit[row] * self.terms.weight[pieces.term] / _SHARES
         inexact = found.error > np.maximum(allowed, self.rounding[pieces.term] * found.size)
-        last = pieces.halvings >= _MOST_HALVINGS
+        last = pieces.halvings >= _MAX_HALVINGS
         done = ~inexact | last
         for total, part in ((self.total, found.value), (self.size, found.size), (self.missing, inexact * found.error)):
             total += np.bincount(row[done], weights=part[done], minlength=self.terms.n)

@@ -19,10 +19,10 @@ from bdkn.predictive.location_scale import normal_logpdf
 from bdkn.storage.fields import Number, Positive, must, stored
 from bdkn.typing import FloatArray
 
-_MOST_BREAKS = 15
+_MAX_BREAKS = 15
 """Maximum number of kinks of a piecewise-linear link at which integrals are divided."""
 
-_OUTERMOST = 1e-7
+_OUTERMOST_LEVEL = 1e-7
 """Level of the outermost normal quantiles, as in scikit-learn's QuantileTransformer."""
 
 Bound = Annotated[float, Number(infinite=True)]
@@ -398,13 +398,13 @@ class QuantileLink(Link):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """At most ``_MOST_BREAKS`` of the targets at which g has no second derivative, evenly spread over them."""
-        some = np.linspace(0, len(self.quantiles) - 1, _MOST_BREAKS + 2).round().astype(np.intp)[1:-1]
+        """At most ``_MAX_BREAKS`` of the targets at which g has no second derivative, evenly spread over them."""
+        some = np.linspace(0, len(self.quantiles) - 1, _MAX_BREAKS + 2).round().astype(np.intp)[1:-1]
         return tuple(float(self.quantiles[k]) for k in np.unique(some))
 
     def forward(self, y: FloatArray) -> FloatArray:
         level = np.interp(y, self.quantiles, self.references)
-        return np.asarray(ndtri(np.clip(level, _OUTERMOST, 1.0 - _OUTERMOST)) if self.normal else level)
+        return np.asarray(ndtri(np.clip(level, _OUTERMOST_LEVEL, 1.0 - _OUTERMOST_LEVEL)) if self.normal else level)
 
     def inverse(self, z: FloatArray) -> FloatArray:
         return np.asarray(np.interp(ndtr(z) if self.normal else z, self.references, self.quantiles))

@@ -26,7 +26,7 @@ GAUSSIAN_DF = 1e8
 FAR_DOWN = 1e-100
 """Level below which quantiles of the Student-t are computed by the incomplete beta function: stdtrit fails."""
 
-MOST_DF = 1e15
+MAX_DF = 1e15
 """Degrees of freedom that are used for infinite ones, to avoid inf * 0."""
 
 _FAR_OUT = 1e3
@@ -285,7 +285,7 @@ class StudentT(LocationScale):
         return np.where(q == 1, np.inf, found)
 
     def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
-        return generator.standard_t(np.minimum(self.df, MOST_DF)[:, None], size=shape)
+        return generator.standard_t(np.minimum(self.df, MAX_DF)[:, None], size=shape)
 
     def _standard_crps(self, z: FloatArray) -> FloatArray:
         """Return the score of the standard Student-t (Jordan, Krüger and Lerch, 2019).
@@ -333,7 +333,7 @@ def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, sca
 
 def standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
     """Return the log density of the standard Student-t."""
-    ν = np.minimum(df, MOST_DF)
+    ν = np.minimum(df, MAX_DF)
     with np.errstate(over="ignore", divide="ignore"):
         ratio: FloatArray = np.log1p(z**2 / ν)
         if np.isinf(ratio).any():

@@ -17,7 +17,7 @@ from bdkn.predictive.base import Components, Located
 from bdkn.predictive.location_scale import (
     FAR_DOWN,
     GAUSSIAN_DF,
-    MOST_DF,
+    MAX_DF,
     Gaussian,
     StudentT,
     by_scale,
@@ -35,12 +35,12 @@ _LARGE = 1e300
 _NARROW = 1e-150
 """Scale of the narrow Gaussian by which a point mass is scored: its variance does not underflow."""
 
-_EPS, _MOST = np.finfo(np.float64).eps, np.finfo(np.float64).max
+_EPS, _MAX = np.finfo(np.float64).eps, np.finfo(np.float64).max
 
 _ROUNDING = 3e-14
 """Error of logarithms of probabilities far out in the tail."""
 
-_MOST_STEPS = 200
+_MAX_STEPS = 200
 """Maximum number of steps of a root search: that of bisection alone; smooth equations need about eight."""
 
 
@@ -143,7 +143,7 @@ class GaussianMixture(Located):
             with np.errstate(all="ignore"):
                 return np.log(F / q), f / F
 
-        lower, upper = np.clip(lower, -_MOST, _MOST), np.clip(upper, -_MOST, _MOST)  # they may overflow
+        lower, upper = np.clip(lower, -_MAX, _MAX), np.clip(upper, -_MAX, _MAX)  # they may overflow
         return increasing_root(log_excess, lower, upper, 1e-14 * self.scale.min(axis=1))
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
@@ -200,7 +200,7 @@ def increasing_root(
     with np.errstate(over="ignore"):
         x, last = lower / 2 + upper / 2, upper - lower
     resting = np.zeros(x.shape, dtype=bool)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         value, slope = function(x)
         lower, upper = np.where(value < 0, x, lower), np.where(value < 0, upper, x)
         with np.errstate(all="ignore"):
@@ -344,7 +344,7 @@ class StudentTMixture(Located):
         own = chosen == 0
         c = np.maximum(chosen - 1, 0)
         position, width = (np.take_along_axis(part, c, axis=1) for part in (self.position, self.width))
-        student = generator.standard_t(np.minimum(self.df, MOST_DF)[:, None], size=chosen.shape)
+        student = generator.standard_t(np.minimum(self.df, MAX_DF)[:, None], size=chosen.shape)
         u = np.where(own, student, position + width * generator.standard_normal(chosen.shape))
         return np.asarray(self.loc[:, None] + self.scale[:, None] * u)
 

@@ -18,7 +18,7 @@ from scipy.special import betaln, gammaln
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.predictive.base import check_affine, check_draws, generator_of
-from bdkn.predictive.location_scale import MOST_DF, StudentT
+from bdkn.predictive.location_scale import MAX_DF, StudentT
 from bdkn.typing import FloatArray
 
 
@@ -86,7 +86,7 @@ class MultivariateT(_Joint):
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the joint log density at ``y`` (n,), or at each column of ``y`` (n, k); needs a regular ``shape``."""
         λ, U = _regular("score each row with marginal(), or predict with the noise included", _eigen(self.shape))
-        n, ν = len(self), min(self.df, MOST_DF)
+        n, ν = len(self), min(self.df, MAX_DF)
         values = read_numbers("y", y)
         if values.ndim not in (1, 2) or len(values) != n:
             raise InvalidParameterError(f"y must be (n,) or (n, k) with n={n} rows; got shape {values.shape}")
@@ -105,7 +105,7 @@ class MultivariateT(_Joint):
         generator = generator_of(random_state)
         λ, U = _eigen(self.shape)
         normal = (U * np.sqrt(λ)) @ generator.standard_normal((len(self), size))
-        ν = min(self.df, MOST_DF)
+        ν = min(self.df, MAX_DF)
         mixing = generator.chisquare(ν, size) / ν
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # with few degrees of freedom, as of 0.001
             away = np.where(normal == 0.0, 0.0, normal / np.sqrt(mixing))
@@ -178,7 +178,7 @@ class VectorT(_Joint):
         """Return the log density (n,) at the targets ``Y`` (n, q); needs regular ``shape``."""
         size, shape = _unit_diagonal(self.shape)
         λ, U = _regular("score each target with target(), or predict with the noise included", _eigen(shape))
-        q, ν = self.n_targets, np.minimum(self.df, MOST_DF)
+        q, ν = self.n_targets, np.minimum(self.df, MAX_DF)
         z = np.einsum("nij,ni->nj", U, (read_numbers("Y", Y) - self.loc) / size)
         δ = np.sum(z**2 / λ, axis=1)
         volume = np.sum(np.log(λ), axis=1) / 2 + np.sum(np.log(size), axis=1)
@@ -192,7 +192,7 @@ class VectorT(_Joint):
         unit, shape = _unit_diagonal(self.shape)
         λ, U = _eigen(shape)
         normal = unit[:, :, None] * ((U * np.sqrt(λ)[:, None, :]) @ generator.standard_normal((*self.loc.shape, size)))
-        ν = np.minimum(self.df, MOST_DF)[:, None]
+        ν = np.minimum(self.df, MAX_DF)[:, None]
         mixing = generator.chisquare(ν, (len(self), size)) / ν
         return self.loc[:, :, None] + normal / np.sqrt(mixing)[:, None, :]
 
@@ -253,7 +253,7 @@ class MatrixT(_Joint):
         hint = "score each row with marginal(), or predict with the noise included"
         size, columns = _unit_diagonal(self.columns)
         (λ, U), (κ, V) = _regular(hint, _eigen(self.rows)), _regular(hint, _eigen(columns))
-        (n, q), ν = self.loc.shape, min(self.df, MOST_DF)
+        (n, q), ν = self.loc.shape, min(self.df, MAX_DF)
         z = (U.T @ ((read_numbers("Y", Y) - self.loc) / size) @ V) / np.sqrt(np.outer(λ, κ))
         j = np.arange(q)
         # log Γ_q((ν+q-1+n)/2) - log Γ_q((ν+q-1)/2) as a sum of logarithms of beta functions, which keep their digits.
@@ -266,7 +266,7 @@ class MatrixT(_Joint):
         """Return ``size`` joint draws, ``(n, q, size)``."""
         check_number("size", size, low=0, whole=True)
         generator = np.random.default_rng(random_state)
-        (n, q), ν = self.loc.shape, min(self.df, MOST_DF)
+        (n, q), ν = self.loc.shape, min(self.df, MAX_DF)
         unit, columns = _unit_diagonal(self.columns)
         (λ, U), (κ, V) = _eigen(self.rows), _eigen(columns)
         S = inverse_wishart_roots(ν + q - 1, unit[:, None] * V * np.sqrt(ν * κ), size, generator)

@@ -27,7 +27,7 @@ WIDE, NARROW = 720.0, 344.0
 _TICKS = 5
 """About the number of grid lines of a vertical axis."""
 
-_MOST_DOTS = 320
+_MAX_DOTS = 320
 """Largest number of rows that are drawn; of more rows, evenly spaced ones are drawn."""
 
 
@@ -163,10 +163,10 @@ PARTS = {
 }
 """Parts of the variance, in the order in which they are drawn."""
 
-_MOST_DRIVERS = 12
+_MAX_DRIVERS = 12
 """Largest number of columns whose effects are drawn."""
 
-_MOST_MEMBERS = 24
+_MAX_MEMBERS = 24
 """Largest number of members whose weights are drawn."""
 
 _FIFTHS = ("surest fifth", "second", "third", "fourth", "least sure fifth")
@@ -215,7 +215,7 @@ def driver_lines(drivers: Sequence[Driver]) -> tuple[Lines, ...]:
         ("The variance", "variance", "column second", percent),
     ):
         values = [(str(one.name), getattr(one, key), getattr(one, f"{key}_error")) for one in drivers]
-        values = sorted((one for one in values if one[1] > 0.0), key=lambda one: -one[1])[:_MOST_DRIVERS]
+        values = sorted((one for one in values if one[1] > 0.0), key=lambda one: -one[1])[:_MAX_DRIVERS]
         most = max((value + 2.0 * error for _, value, error in values), default=1.0)
         lines = []
         for name, value, error in values:
@@ -264,7 +264,7 @@ def support_lines(evaluation: Evaluation) -> Lines | None:
 def member_lines(model: Any) -> Lines:
     """Return the weight of each member with its 95 % interval; of an unweighted ensemble, the error of each."""
     n = len(model.member_names_)
-    names = list(model.member_names_)[:_MOST_MEMBERS]
+    names = list(model.member_names_)[:_MAX_MEMBERS]
     note = f"{count(n - len(names), 'more member')} not shown." if n > len(names) else ""
     if not hasattr(model, "weight_posterior"):
         errors = model.member_table()["rmse"][: len(names)].tolist()
@@ -299,12 +299,12 @@ class Figure:
 def draw_predictions(evaluation: Evaluation, target: str) -> Figure:
     """Draw rows in the order of their predicted mean: intervals, means, and observed values."""
     order = np.argsort(evaluation.mean, kind="stable")
-    shown = _spaced(order, _MOST_DOTS)
+    shown = _spaced(order, _MAX_DOTS)
     title = f"Predictions of {target} with intervals"
     about = f"{len(shown)} rows in the order of their predicted mean, with 50 % and 90 % intervals and observed values."
     drawings = tuple(
         _draw_rows(evaluation, rows, width, target).render(f"predictions-{kind}", title, about, kind)
-        for rows, width, kind in ((shown, WIDE, "wide"), (_spaced(order, _MOST_DOTS // 3), NARROW, "narrow"))
+        for rows, width, kind in ((shown, WIDE, "wide"), (_spaced(order, _MAX_DOTS // 3), NARROW, "narrow"))
     )
     cells = []
     for i in _spaced(shown, 25):

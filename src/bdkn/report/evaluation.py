@@ -31,16 +31,16 @@ CHANCE = 0.95
 _RESAMPLES = 500
 """Draws of the bootstrap."""
 
-_MOST_ROWS = 100
+_MAX_ROWS = 100
 """Largest number of rows that are explained."""
 
 _BINS = 5
 """Ranges of a column of numbers, each with equally many rows."""
 
-_MOST_VALUES = 6
+_MAX_VALUES = 6
 """Largest number of values of a column that are shown separately; the others are shown together."""
 
-_LEAST_ROWS = 5
+_MIN_ROWS = 5
 """Minimum number of rows of a range or a value."""
 
 
@@ -123,7 +123,7 @@ def drivers_of(evaluation: Evaluation) -> list[Driver]:
         return [Driver(name) for name in names]
     if getattr(model, "density_", None) is not None:
         model = model.without_shape()  # which predicts faster
-    found = model.explain(evaluation.view.table, max_rows=_MOST_ROWS)
+    found = model.explain(evaluation.view.table, max_rows=_MAX_ROWS)
     mean, variance = found.number_of("mean"), found.number_of("variance")
     # Variances with few degrees of freedom are infinite.
     value, error, base = (
@@ -161,7 +161,7 @@ def errors_by_column(evaluation: Evaluation) -> list[ColumnErrors]:
     """Return the errors along each column that has at least two ranges, those with the largest differences first."""
     size, found = evaluation.own_scores["absolute"], []
     for name in evaluation.view.names:
-        groups = [(label, at) for label, at in divide(evaluation.view.column(name)) if at.sum() >= _LEAST_ROWS]
+        groups = [(label, at) for label, at in divide(evaluation.view.column(name)) if at.sum() >= _MIN_ROWS]
         if len(groups) < 2:
             continue
         parts = [size[at] for _, at in groups]
@@ -199,13 +199,13 @@ def divide(column: RawColumn) -> list[tuple[str, BoolArray]]:
     if column.kind in ("text", "boolean"):
         text = np.array([cell(column, i) for i in range(len(column.values))])
         found, counts = np.unique(text, return_counts=True)
-        first = found[np.argsort(-counts, kind="stable")][:_MOST_VALUES]
+        first = found[np.argsort(-counts, kind="stable")][:_MAX_VALUES]
         groups = [(str(value), np.asarray(text == value)) for value in first]
         others = ~np.isin(text, first)
         return [*groups, ("others", others)] if others.any() else groups
     numbers, known = column.values, ~column.missing
     distinct = np.unique(numbers[known])
-    if len(distinct) <= _MOST_VALUES:
+    if len(distinct) <= _MAX_VALUES:
         groups = [(cell(column, int(np.argmax(numbers == value))), numbers == value) for value in distinct]
     else:
         edges = np.unique(np.quantile(numbers[known], np.linspace(0.0, 1.0, _BINS + 1)))

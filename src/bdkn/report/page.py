@@ -46,10 +46,10 @@ def prepare_folder(path: str | Path) -> Path:
     return folder
 
 
-_LARGEST = 1e150
-"""Largest absolute value of a target, as the page shows mean squares."""
+_MAX_TARGET = 1e150
+"""Maximum absolute value of a target, as the page shows mean squares."""
 
-_MOST_COLUMNS = 6
+_MAX_COLUMNS = 6
 """Number of columns whose errors are shown."""
 
 
@@ -166,7 +166,7 @@ def make_page(
             "numbers": key_numbers(evaluation),
             "predictions": draw_predictions(evaluation, target_name),
             "calibration": (draw_reliability(evaluation), draw_pit(evaluation)),
-            "errors": [error_lines(found, overall) for found in errors_by_column(evaluation)[:_MOST_COLUMNS]],
+            "errors": [error_lines(found, overall) for found in errors_by_column(evaluation)[:_MAX_COLUMNS]],
             "drivers": driver_lines(drivers),
             "variance": variance_lines(evaluation.parts, evaluation.std),
             "support": support_lines(evaluation),
@@ -214,10 +214,10 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
             f"y must be finite; {np.sum(~np.isfinite(targets))} of {len(targets)} targets are missing or infinite: "
             "remove such rows"
         )
-    if np.abs(targets).max() > _LARGEST:
+    if np.abs(targets).max() > _MAX_TARGET:
         raise InvalidParameterError(
-            f"y must be within ±{_LARGEST:g}, as the page shows mean squares; got {np.abs(targets).max():g}: make the "
-            "page of a model of the target in other units"
+            f"y must be within ±{_MAX_TARGET:g}, as the page shows mean squares; got {np.abs(targets).max():g}: fit "
+            "the target in other units, and make the page of that model"
         )
     some = np.sort(np.random.default_rng(0).permutation(len(view))[:rows])
     view = view if len(some) == len(view) else view.rows(some)

@@ -28,7 +28,7 @@ from bdkn.typing import FloatArray
 _MANY_ROWS = 50
 """Minimum number of rows without a warning that numbers are rough."""
 
-_LEAST_ROWS = 20
+_MIN_ROWS = 20
 """Minimum number of rows to judge the calibration."""
 
 _MANY_FAR = 0.1
@@ -188,7 +188,7 @@ def judge_calibration(evaluation: Evaluation) -> tuple[str, str]:
     """Return in words whether intervals contain the share of rows that they should, and the state that follows."""
     n, share = len(evaluation.y), float(evaluation.held.mean())
     low, high = chance_of(n, LEVEL)
-    if n < _LEAST_ROWS:
+    if n < _MIN_ROWS:
         return "too few rows to judge the calibration", "fair"
     if share < low:
         return "fewer than in calibrated intervals: they are too narrow", "poor"

@@ -15,10 +15,10 @@ from bdkn.model.description import NotDescribedError, describe_model
 from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
 
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 """Largest size of a model in a page, in bytes; densities of neighbours of a larger one are omitted, then all of it."""
 
-_MOST_DOUBLES = 40_000
+_MAX_DOUBLES = 40_000
 """Largest number of coordinates of prototypes that are stored in double precision."""
 
 _SECONDS_PER_DAY = 86_400.0
@@ -41,7 +41,7 @@ class Payload:
     note: str = ""
 
 
-def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
+def payload_of(model: Any, *, most_bytes: int = MAX_BYTES) -> Payload:
     """Return a fitted model as JSON, if it consists of networks and is small enough."""
     try:
         described = describe_model(getattr(model, "model_", None))
@@ -52,7 +52,7 @@ def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
             "Predict rows of your choice in Python, or by `bdkn predict`.",
         )
     extrapolation, density = described["extrapolation"], as_json(described.pop("density"))
-    if extrapolation is not None and extrapolation["prototypes"].size >= _MOST_DOUBLES:
+    if extrapolation is not None and extrapolation["prototypes"].size >= _MAX_DOUBLES:
         extrapolation["prototypes"] = extrapolation["prototypes"].astype(np.float32)
     if described["combination"] is None:
         described["ensemble"] = model.predictive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_LARGEST_SHARE = 1e6
+_MAX_SHARE = 1e6
 """Largest share that is written in percent."""
 
 
@@ -32,7 +32,7 @@ def with_error(value: float, error: float) -> str:
 
 def percent(share: float, digits: int = 0) -> str:
     """Return a share in percent; a dash if it is huge or not a number, as a share of zero is."""
-    return f"{100 * share:.{digits}f}\u202f%".replace("-", "−") if abs(share) < _LARGEST_SHARE else "–"
+    return f"{100 * share:.{digits}f}\u202f%".replace("-", "−") if abs(share) < _MAX_SHARE else "–"
 
 
 def count(n: int, noun: str) -> str:

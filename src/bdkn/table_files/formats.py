@@ -13,10 +13,10 @@ from typing import Any, BinaryIO
 
 from bdkn.errors import InvalidParameterError, shown
 
-LEAST_BYTES = 1 << 26
-"""Number of bytes to which any compressed file may expand."""
+ALLOWED_BYTES = 1 << 26
+"""Expanded size that is allowed for any compressed file, in bytes."""
 
-MOST_FACTOR = 100
+MAX_EXPANSION = 100
 """Maximum ratio of the expanded to the compressed size of larger files; for usual tables it is 3 to 20."""
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -42,7 +42,7 @@ class Expanded(_Bytes):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file: Any = gzip.open(path, "rb")  # noqa: SIM115
         self._path, self._count = os.fspath(path), 0
-        self._most = max(LEAST_BYTES, MOST_FACTOR * os.stat(path).st_size)
+        self._most = max(ALLOWED_BYTES, MAX_EXPANSION * os.stat(path).st_size)
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Read up to ``len(buffer)`` bytes into ``buffer``; return their number, which is 0 at the end."""
@@ -50,7 +50,7 @@ class Expanded(_Bytes):
         self._count += count
         if self._count > self._most:
             raise InvalidParameterError(
-                f"{self._path} must not expand to more than {MOST_FACTOR} times its size; it expands to more than "
+                f"{self._path} must not expand to more than {MAX_EXPANSION} times its size; it expands to more than "
                 f"{self._most >> 20:,} MiB. If that is what you expect, unpack it first: gunzip {self._path}"
             )
         return count

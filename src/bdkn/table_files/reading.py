@@ -16,10 +16,10 @@ from bdkn.table_files.formats import STREAM, check_input, format_of
 _INDEX_NAMES = re.compile(r"__index_level_\d+__")
 """Columns in which pandas stores an index without a name."""
 
-LEAST_BYTES = 1 << 30
-"""Number of bytes to which any Parquet file may expand."""
+ALLOWED_BYTES = 1 << 30
+"""Expanded size that is allowed for any Parquet file, in bytes."""
 
-MOST_FACTOR = 1000
+MAX_EXPANSION = 1000
 """Maximum ratio of the expanded size to that of larger files; repeated values are stored once, so it may be large."""
 
 _NUMBER_BYTES = 8
@@ -114,13 +114,13 @@ def _check_expansion(file: Any, path: str, columns: Sequence[str]) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    most = max(LEAST_BYTES, MOST_FACTOR * os.path.getsize(path))
+    most = max(ALLOWED_BYTES, MAX_EXPANSION * os.path.getsize(path))
 
     def check(size: int) -> None:
         if size > most:
             raise InvalidParameterError(
-                f"{path} must not expand to more than {MOST_FACTOR:,} times its size; it expands to {size >> 20:,} MiB "
-                "or more. If that is what you expect, write it as CSV first, or as several files"
+                f"{path} must not expand to more than {MAX_EXPANSION:,} times its size; it expands to {size >> 20:,} "
+                "MiB or more. If that is what you expect, write it as CSV, or as several files"
             )
 
     schema, total = file.schema_arrow, 0
