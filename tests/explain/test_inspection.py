@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
+from bdkn.analysis.explanation import mixed_rows
 from bdkn.analysis.inspection import (
     column_codes,
     held_out_predictions,
@@ -18,6 +19,7 @@ from bdkn.analysis.inspection import (
     input_names,
     n_prototypes,
 )
+from bdkn.errors import ColumnsWarning, InvalidParameterError
 from bdkn.model.description import NotDescribedError, describe_model
 from bdkn.report.what_if import as_json
 
@@ -66,6 +68,27 @@ def test_columns_and_their_codes(model, frame):
     assert codes[0][3].tolist() == [columns[0]["fill"], 1.0]
     assert [columns[1]["values"][int(code)] for code in codes[1][:, 0]] == frame[0]["b"].tolist()
     assert input_names(model)[:2] == ["a", "a"]
+
+
+def test_rows_of_a_data_frame_are_mixed_after_they_were_encoded(model, frame):
+    X, names = frame[0], tuple("abcde")
+    mixed, found = mixed_rows(model.model_, X[:7][list("edcba")], X[7:20])
+    assert found == names
+    np.testing.assert_array_equal(mixed.owner, model.table_.column_of_feature)
+    numbers = np.random.default_rng(0).integers(0, 20, size=(30, 5))
+    plain = pd.DataFrame({name: X[name].to_numpy()[numbers[:, j]] for j, name in enumerate(names)})
+    np.testing.assert_array_equal(mixed.take(numbers), model.table_.transform(plain))
+
+
+def test_dependence_on_a_column_with_a_number_as_its_name(frame):
+    X = frame[0][["a", "e"]].set_axis([7, 3], axis=1)
+    model = BDKNRegressor(**SMALL, cv=2, effort="fast", density="student-t").fit(X, frame[1])
+    one, other = (model.partial_dependence(table, 7, [0.0, 1.0]) for table in (X, X[[3, 7]]))
+    assert one.column == other.column == "7"
+    np.testing.assert_array_equal(one.mean, other.mean)
+    refused = pytest.raises(InvalidParameterError, match="column must be one of '7', '3'; got 'new'")
+    with pytest.warns(ColumnsWarning), refused:
+        model.partial_dependence(X.assign(new=1.0), "new", [0.0])
 
 
 def test_prototypes_of_few_rows_are_the_rows(model):

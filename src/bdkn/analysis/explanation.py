@@ -333,14 +333,12 @@ def some_rows(n: int, most: int | None, generator: np.random.Generator) -> Index
 
 def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, ...]]:
     """Return the rows of two tables, as the model receives them after checks where it can, and names of the columns."""
-    reader = model.reader
-    names = tuple(map(str, column_names(X) if reader.names is None else reader.names))
-    first, second, encoder = reader.read(X), reader.read(source), reader.encoder
-    groups = [[j] for j in range(len(names))] if encoder is None else getattr(encoder, "column_groups", None)
-    if isinstance(first, np.ndarray) and groups is not None and first.shape[1] == sum(map(len, groups)):
-        owner = np.empty(first.shape[1], dtype=np.intp)
-        for j, group in enumerate(groups):
-            owner[list(group)] = j
+    reader, encoder = model.reader, model.reader.encoder
+    fitted = reader.names if encoder is None else encoder.names
+    names = tuple(map(str, column_names(X) if fitted is None else fitted))
+    owner = np.arange(len(names)) if encoder is None else encoder.column_of_feature
+    first, second = reader.read(X), reader.read(source)
+    if isinstance(first, np.ndarray) and first.shape[1] == len(owner):
         return MixedRows(stack_rows(first, second), owner, len(names)), names
     given = tuple(map(str, column_names(X)))
     return MixedRows(stack_rows(X, source), None, len(given)), given

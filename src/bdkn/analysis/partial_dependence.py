@@ -98,7 +98,10 @@ def partial_dependence(
     values = _grid_of(model, table, j, grid)
     rows = take_rows(table, some_rows(n, max_rows, generator))
     mixed, names = mixed_rows(model, rows, with_column(table, j, values))
-    place = names.index(str(column_names(table)[j])) if model.reader.names is not None else j
+    place = j
+    if not isinstance(table, np.ndarray):  # the columns of a frame may be in another order than those of the fit
+        check_choice("column", str(column_names(table)[j]), names)
+        place = names.index(str(column_names(table)[j]))
     m, size = len(values), rows.shape[0]
     numbers = np.tile(np.arange(size)[:, None], (m, mixed.n_columns))
     numbers[:, place] = size + np.repeat(np.arange(m), size)

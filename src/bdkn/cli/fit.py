@@ -241,7 +241,7 @@ def fit(
     with screen.noting_warnings():
         model, estimate = training.fit(rows)
     for row in model.columns_.rows:
-        if row["kind"] in ("constant", "identifier", "copy", "empty"):
+        if row["kind"] in ("constant", "identifier", "empty"):
             screen.note(f"column {row['name']!r} is not used: {row['why']}")
     record_making(model, data=data.name, target=target, rows=len(rows), estimate=asdict(estimate))
     model.save(out)

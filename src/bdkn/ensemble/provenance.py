@@ -14,15 +14,8 @@ from sklearn.base import BaseEstimator
 
 from bdkn.data.rows import BLOCK_ROWS, Rows
 from bdkn.errors import InvalidParameterError
+from bdkn.networks.job import ENGINE_CLASSES
 from bdkn.storage.fields import Entropy, Named, Plain, stored
-
-_ENGINE_NAMES = {
-    "AutoEngine": "auto",
-    "FusedEngine": "fused",
-    "GPUEngine": "gpu",
-    "ReferenceEngine": "reference",
-    "TorchEngine": "torch",
-}
 
 _MAY_DIFFER = {"combination", "density", "members", "n_members", "random_state", "n_jobs", "verbose", "time_limit"}
 """Parameters that may differ from those of the fit when members are added."""
@@ -113,4 +106,5 @@ def plain_parameter(model: BaseEstimator, name: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     default = inspect.signature(type(model)).parameters[name].default
-    return _ENGINE_NAMES.get(type(value).__name__, default)
+    engines = {path: engine for engine, path in ENGINE_CLASSES.items()}
+    return engines.get(f"{type(value).__module__}.{type(value).__name__}", default)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from bdkn.inference.combination import Combination, Forecast, Outside, Tails, combine
 from bdkn.inference.evidence import Spectrum, choose_prior_variance
-from bdkn.inference.posterior import (
-    BlockPosterior,
-    Posterior,
-    Prior,
-    block_posterior,
-    log_evidence,
-    posterior,
-)
+from bdkn.inference.posterior import BlockPosterior, Posterior, Prior, block_posterior, log_evidence, posterior
 from bdkn.inference.process import StudentTProcess, induced_kernel, prior_mean, transformed_features
 from bdkn.inference.published import published_combination
 from bdkn.inference.rowwise import compiled

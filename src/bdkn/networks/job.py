@@ -301,7 +301,7 @@ def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
     return report
 
 
-_CLASSES = {
+ENGINE_CLASSES = {
     "fused": "bdkn.networks.fused.FusedEngine",
     "gpu": "bdkn.networks.gpu.engine.GPUEngine",
     "reference": "bdkn.networks.reference.ReferenceEngine",
@@ -329,8 +329,8 @@ def get_engine(engine: str | Engine) -> Engine:
     """Return the engine of that name, or the engine itself."""
     if not isinstance(engine, str):
         return engine
-    check_choice("engine", engine, tuple(_CLASSES))
-    module, _, name = _CLASSES[engine].rpartition(".")
+    check_choice("engine", engine, tuple(ENGINE_CLASSES))
+    module, _, name = ENGINE_CLASSES[engine].rpartition(".")
     found: Engine = getattr(importlib.import_module(module), name)()
     return found
 

@@ -16,13 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bdkn.analysis.inspection import input_columns
 from bdkn.analysis.tables import TableView
 from bdkn.arrays import read_numbers
-from bdkn.errors import (
-    InvalidParameterError,
-    check_flag,
-    check_number,
-    no_extrapolation_warnings,
-    require,
-)
+from bdkn.errors import InvalidParameterError, check_flag, check_number, no_extrapolation_warnings, require
 from bdkn.report.charts import (
     draw_pit,
     draw_predictions,

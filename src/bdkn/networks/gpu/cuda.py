@@ -133,9 +133,9 @@ def find_cuda(number: int = 0) -> Cuda:
     return found
 
 
-def known_cuda(number: int = 0) -> Cuda | None:
-    """Return a GPU that this process has used before, else None."""
-    found = _found.get((number, os.getpid()))
+def known_cuda() -> Cuda | None:
+    """Return the first GPU if this process has used it before, else None."""
+    found = _found.get((0, os.getpid()))
     return found if isinstance(found, Cuda) else None
 
 
