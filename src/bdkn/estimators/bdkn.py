@@ -300,7 +300,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         params = copy.copy(self)
         if isinstance(params.cv, Iterator):  # an iterator can be read only once
             params.cv = list(params.cv)
-        check_parameters(params, {**COMBINED, **NETWORKS} if params.has_networks else COMBINED)
+        check_parameters(params, {**COMBINED, **NETWORKS})
         design, cv, names = params.design, params.cv, params.members
         if params.lower is not None and params.upper is not None and not params.lower < params.upper:
             raise InvalidParameterError(f"lower must be < upper; got lower={params.lower} and upper={params.upper}")
