@@ -341,7 +341,7 @@ def check_options(name: str, given: object, *, cls: type, constraints: Mapping[s
 
 
 def check_or(name: str, given: object, *, names: tuple[str | None, ...], check: Constraint) -> None:
-    """Raise unless ``given`` is one of some names, of which None may be one, or, if it is no string, passes a check."""
+    """Raise unless ``given`` is one of ``names`` (which may include None) or, if it is no string, passes a check."""
     if given is None and None in names:
         return
     if not isinstance(given, str) or names == (None,):
@@ -353,7 +353,7 @@ def check_or(name: str, given: object, *, names: tuple[str | None, ...], check: 
 
 
 def check_each(name: str, given: Any, *, check: Constraint, each: str | None = None) -> None:
-    """Raise unless a value, or each of a list of values, passes a check, under the name ``each``."""
+    """Raise unless a value, or each value of a list, passes a check; messages use the name ``each``."""
     import numpy as np
 
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)

@@ -124,5 +124,5 @@ def bounded_threads(n_rows: int, n_jobs: int = 1) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the controller of all loaded libraries; a new number of imported modules gives a new controller."""
+    """Return the thread controller of all loaded libraries; it is made again when more modules are imported."""
     return ThreadpoolController()

@@ -45,7 +45,7 @@ def test_nodes_lie_in_depth_first_order_and_hold_their_rows():
 def test_each_tree_draws_as_many_rows_as_there_are():
     total = [FOREST.copies[FOREST.start[root] : FOREST.stop[root]].sum() for root in FOREST.roots]
     np.testing.assert_array_equal(total, 80.0)
-    absent = FOREST.absent(80)
+    absent = FOREST.out_of_bag(80)
     assert absent.shape == (80, 15)
     for t, root in enumerate(FOREST.roots):
         drawn = np.unique(FOREST.rows[FOREST.start[root] : FOREST.stop[root]])

@@ -210,5 +210,5 @@ def test_repeated_rows_are_held_out_together():
 def test_groups_are_held_out_together():
     groups = np.arange(600) // 4 + 7
     density = fit_density(X, Y, None, STUDENT, SEED, groups=groups)
-    absent = density.neighbours.forest.absent(600).reshape(150, 4, -1)
+    absent = density.neighbours.forest.out_of_bag(600).reshape(150, 4, -1)
     np.testing.assert_array_equal(absent.all(axis=1), absent.any(axis=1))

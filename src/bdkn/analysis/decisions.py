@@ -24,7 +24,7 @@ Cost = Callable[[FloatArray, IndexArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The distribution of each of n targets: ``values`` (k,) with the probabilities ``shares`` (n, k), and the rest.
+    """Distributions of n targets: ``values`` (k,) with the probabilities ``shares`` (n, k), and all other targets.
 
     ``rest`` is the distribution of targets with none of the values, None if all have one. It is the distribution of
     which ``predict_interval`` returns intervals.
@@ -244,7 +244,7 @@ def _unit_cost(name: str, given: ArrayLike, n: int) -> FloatArray:
 
 
 def _checked_cost(cost: Callable[..., Any], decision: FloatArray | None = None) -> Cost:
-    """Return a cost given by the user as a function of targets and row numbers, which raises if its result is wrong."""
+    """Wrap a cost function of the user as a function of targets and row numbers that checks its results."""
 
     def of_rows(y: FloatArray, rows: IndexArray) -> FloatArray:
         arguments = (y,) if decision is None else (y, np.broadcast_to(decision[rows, None], y.shape))

@@ -323,7 +323,7 @@ def _ranks(generator: np.random.Generator, shape: tuple[int, int, int]) -> Index
 
 
 def some_rows(n: int, most: int | None, generator: np.random.Generator) -> IndexArray:
-    """Return the numbers of all n rows or, if they are more than ``most``, of some drawn at random, ascending."""
+    """Return the numbers of n rows or, if n exceeds ``most``, of a sorted random sample of that size."""
     if most is not None:
         check_number("max_rows", most, low=1, whole=True)
     if most is None or n <= most:
@@ -332,7 +332,7 @@ def some_rows(n: int, most: int | None, generator: np.random.Generator) -> Index
 
 
 def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, ...]]:
-    """Return the rows of two tables, as the model receives them after checks where it can, and names of the columns."""
+    """Return the rows of two tables as combinable rows, checked by the model where it can, and column names."""
     reader, encoder = model.reader, model.reader.encoder
     fitted = reader.names if encoder is None else encoder.names
     names = tuple(map(str, column_names(X) if fitted is None else fitted))

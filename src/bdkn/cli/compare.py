@@ -130,7 +130,7 @@ class TargetMean:
 
 
 def plain_frame(X: Any) -> Any:
-    """Return a data frame in which dates and booleans are numbers, and everything else but numbers is text."""
+    """Return a data frame of numbers and text; dates and booleans become numbers."""
     import numpy as np
     from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
@@ -293,7 +293,7 @@ def draw_comparison(found: Sequence[dict[str, Any]], target: str, coverage: floa
 
 
 def _limit(means: list[float]) -> float:
-    """Return the largest mean that is drawn at its place: one far beyond the others would hide their differences."""
+    """Return the upper limit of the axis of means: one far beyond the others would hide their differences."""
     ordered = sorted(means)
     middle = ordered[len(ordered) // 2]
     near = [mean for mean in ordered if mean <= middle + _FAR * (middle - ordered[0])]

@@ -133,7 +133,7 @@ def read_labelled(data: Path, roles: Roles, screen: Screen) -> Labelled:
 
 
 def labelled_for(model: Any, data: Path, target: str | None, screen: Screen) -> tuple[str, Labelled]:
-    """Return the target, the one given or that of the fit, and the rows of a table file that have one."""
+    """Return the name of the target (by default that of the fit), and the rows of a table file that have one."""
     name = target or making(model).get("target")
     if name is None:
         raise InvalidParameterError("--target must be given: the model file does not name the column it was fitted to")

@@ -132,7 +132,7 @@ def errors_as_messages() -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into an exception, so that temporary files are removed; ignored ones stay ignored."""
+    """Convert SIGINT and SIGTERM to an exception, so that temporary files are removed; ignored signals stay ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -67,7 +67,7 @@ def update(
 
 
 def changing(model: Path, out: Path, screen: Screen) -> AbstractContextManager[None]:
-    """Return a lock if a file is replaced: of two updates at once, one would lose the rows of the other."""
+    """Return a lock if the model file is replaced, since two updates at a time would lose rows."""
     from bdkn.storage.atomic import locked
 
     is_same = model.exists() and out.exists() and model.samefile(out)

@@ -52,7 +52,7 @@ _MAX_PREDICTION = 1e140
 
 
 class Member(Protocol):
-    """Anything that predicts, for rows of the user's table, means and perhaps variances in the units of the target."""
+    """Member of an ensemble: predicts means and, optionally, variances in the units of the target."""
 
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and its variance (None if the member has none of its own)."""
@@ -110,7 +110,7 @@ class EstimatorMember:
 @stored
 @dataclass(frozen=True, eq=False)
 class EstimatorMembers:
-    """Fitted models of any kind as members of a model; all candidates as they were given, and the folds."""
+    """Fitted estimators as members of a model, with all candidates as given, and the folds."""
 
     members: Annotated[tuple[EstimatorMember, ...], sizes(H=len)]
     candidates: Annotated[list[Pair], PAIRS]

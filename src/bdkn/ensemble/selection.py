@@ -93,7 +93,7 @@ class HeldOut:
     )
 
     def check(self) -> None:
-        """Raise unless variances are above zero or, for all rows of a member, unknown, and some row counts."""
+        """Raise unless each member has positive variances or none, and some row has a positive count."""
         known = ~np.isnan(self.variances)
         must(bool((known.all(axis=0) | ~known.any(axis=0)).all()), "a member must have all variances, or none")
         variances = self.variances[known]
@@ -138,7 +138,7 @@ class HeldOut:
         return Forecast.of(means, self.pooled_variances(means, variances))
 
     def pooled_variances(self, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Return the variances (.., n, V) whose average is the noise: those of the members that have one, or one."""
+        """Return the variances (.., n, V) whose average is the noise: those that members predict, or a constant."""
         known = self.has_variance
         if known.all():
             return variances

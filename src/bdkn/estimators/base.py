@@ -285,7 +285,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return expected_cost(self._outcome(X), cost, decision, tolerance)
 
     def optimal_order(self, X: Table, *, under: ArrayLike, over: ArrayLike) -> Order:
-        """Return the decision with the least average cost, if each unit too few and too many has its cost.
+        """Return the order with the least expected cost, given the costs of each unit too few and too many.
 
         It is the quantile of the target at under / (under + over): what a newsvendor orders.
 

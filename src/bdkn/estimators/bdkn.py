@@ -78,7 +78,7 @@ def _if_rows_are_held_out(method: Method) -> Method:
 @with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[misc]
-    """Bayesian deep kernel network: Student-t predictions in closed form, learned on rows no network has seen.
+    """Bayesian deep kernel network: Student-t predictions in closed form, fitted to held-out predictions of networks.
 
     H networks are trained independently. Their predictions φ(x) = (φ₁(x), .., φ_H(x)) are the basis of a Bayesian
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
@@ -296,7 +296,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return not (is_auto or isinstance(self.members, list))
 
     def _checked(self) -> Self:
-        """Return a copy with checked parameters, which do not change if those of this object are set meanwhile."""
+        """Check the parameters; return a copy, which is not affected by ``set_params`` during the fit."""
         params = copy.copy(self)
         if isinstance(params.cv, Iterator):  # an iterator can be read only once
             params.cv = list(params.cv)
@@ -613,7 +613,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         forgetting: float = 1.0,
         refit_prior: bool = False,
     ) -> Self:
-        """Absorb new rows: learn the weights of the members, and the noise, from them too; members stay as they are.
+        """Absorb new rows: update the weights of the members and the noise; members stay as they are.
 
         The result is that of all rows at once, in any order and any batches. The model keeps statistics of the rows,
         whose size does not depend on their number. Fixed from the fit are the tempering, the tails, the prior variance
@@ -700,7 +700,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return statistics_of(self._fitted())
 
     def merge(self, other: Any) -> Self:
-        """Absorb the rows that another model with the same members has absorbed, by statistics and without rows.
+        """Absorb the rows of another model with the same members, by their statistics.
 
         Sites start with copies of one fitted model, absorb their own rows, and exchange ``statistics()``. The result is
         that of one model that absorbed the rows of all, as long as no row is in two of them.
@@ -812,7 +812,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def noise_variance_(self) -> float:
-        """Squared scale of a prediction of the transformed target if β were known, at the members' average variance."""
+        """Squared noise scale of the transformed target for known weights, at the members' average variance."""
         model = self._fitted()
         with np.errstate(over="ignore", under="ignore"):
             return float(np.square(model.targets.scale * model.combination.noise_std))

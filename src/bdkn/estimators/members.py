@@ -243,7 +243,7 @@ def cross_fit_estimators(
 def route_parameters(
     model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
 ) -> Parameters:
-    """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
+    """Return the additional arguments of each estimator's ``fit`` and, under "cv", of the splitter."""
     if get_config()["enable_metadata_routing"] and isinstance(model.members, list):
         given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
         if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):
@@ -298,7 +298,7 @@ _Done = tuple[_Job, Any, MeanStd]
 
 @dataclass(frozen=True, eq=False)
 class FoldFitter:
-    """The rows, with transformed targets, the parameters of ``fit`` and the folds to fit members with."""
+    """Fits members to folds of rows with transformed targets."""
 
     rows: Rows
     parameters: Parameters

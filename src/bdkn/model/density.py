@@ -2,8 +2,8 @@
 
 The neighbours of a row are the training rows that share leaves of a forest with it. Their targets, and their errors in
 units of the scale predicted for them, are smoothed by Gaussians of a few bandwidths; a row's prediction is a mixture of
-these and the Student-t. Training rows are predicted by trees that have not drawn them, so that one forest is enough:
-the weights of the mixture maximise the mean log density of held-out rows.
+these and the Student-t. Training rows are predicted out of bag, by trees that have not drawn them, so that one forest
+is enough: the weights of the mixture maximise the mean log density of held-out rows.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _MAX_CALIBRATED, _MAX_CRPS = 4_000, 2_000
 _COMPONENT_ROWS, _SCORED_ROWS = 1 << 10, 1 << 8
 """Number of rows whose components a thread computes at a time, with trees in its cache, and number that it scores."""
 
-_MIN_OTHER_TREES = 5
-"""Minimum number of trees that have not drawn a row, for the row to be used for the weights."""
+_MIN_OUT_OF_BAG_TREES = 5
+"""Minimum number of out-of-bag trees of a row that is used to learn the weights."""
 
 _KNOT_LEVELS = (0.05, 0.5, 0.95)
 """Levels of the quantiles of the trees' agreement at which weights are learned."""
@@ -207,7 +207,7 @@ class NeighbourDensity:
 
     @property
     def calibration(self) -> tuple[float, float, float]:
-        """Tilt, its mean weight (that of a density which is calibrated) and narrowing."""
+        """Tilt, the mean of its weights under a calibrated density, and narrowing."""
         return self.tilt, math.exp(self.tilt * math.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)), self.narrowing
 
     def mixture_of(self, parts: Components) -> MixtureArrays:
@@ -344,8 +344,8 @@ class Forest:
         nodes["size"] = self.stop - self.start
         return nodes
 
-    def absent(self, n: int) -> BoolArray:
-        """Return which trees have not drawn each of n training rows, (n, trees)."""
+    def out_of_bag(self, n: int) -> BoolArray:
+        """Return the out-of-bag mask (n, trees): True if a tree has not drawn the training row."""
         absent = np.ones((n, len(self.roots)), dtype=np.bool_)
         for tree, root in enumerate(self.roots):
             absent[self.rows[self.start[root] : self.stop[root]], tree] = False
@@ -432,8 +432,8 @@ def fit_density(
     neighbours = Neighbours(standardizer, forest, y, errors, unit, least_bandwidth(y), kinds, used)
 
     # Components of the rows that enough trees have not drawn, by these trees
-    absent = forest.absent(len(y))
-    scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _MIN_OTHER_TREES), _MAX_SCORED, seed)
+    absent = forest.out_of_bag(len(y))
+    scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _MIN_OUT_OF_BAG_TREES), _MAX_SCORED, seed)
     if len(scored) < MIN_ROWS:
         return None
     y, df, loc, scale, groups = y[scored], df[scored], loc[scored], scale[scored], groups[scored]

@@ -272,7 +272,7 @@ class EncodedNetworks:
     networks: Annotated[Predictor, Instance(Networks)]
 
     def check(self) -> None:
-        """Raise unless the inputs of the networks are the columns and a feature for each bin of one of them."""
+        """Raise unless networks have an input per column and per bin, and bins belong to existing columns."""
         n = self.n_columns
         must(n >= 1, "networks must have more inputs than there are bins")
         must(self.encoding.columns.max(initial=-1) < n, f"bins must be of columns from 0 to {n - 1}")

@@ -90,7 +90,7 @@ class IntervalData:
 
 
 def as_steps(x: FloatArray, bands: Sequence[Band]) -> tuple[FloatArray, tuple[Band, ...]]:
-    """Return x and bands by which each row is drawn as a horizontal line that ends half-way to its neighbours."""
+    """Return x and bands in which each row is a horizontal line that ends half-way to its neighbours."""
     edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2, [x[-1] + 0.5]])
     flat = tuple(Band(band.level, np.repeat(band.lower, 2), np.repeat(band.upper, 2)) for band in bands)
     return np.repeat(edges, 2)[1:-1], flat
@@ -179,7 +179,7 @@ class IntervalDisplay(PredictionDisplay[IntervalData]):
 
 
 def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Return the central range of the share of successes in ``rows`` trials, of probability ``confidence``."""
+    """Return the central range, of probability ``confidence``, of the fraction of successes in ``rows`` trials."""
     from scipy.stats import binom
 
     check_number("confidence", confidence, low=0.0, high=1.0)

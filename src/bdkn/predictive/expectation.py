@@ -156,7 +156,7 @@ class _Terms:
 
     @classmethod
     def of(cls, dist: Predictive) -> _Terms:
-        """Return the terms of a distribution; of an unknown class, one Gaussian for each row, by its quantiles."""
+        """Return the terms of a distribution; for an unknown class, one Gaussian per row, matched by quantiles."""
         n, transformed = len(dist), dist if isinstance(dist, Transformed) else None
         parts = (dist if transformed is None else transformed.base)._components()
         if parts is None:
@@ -300,7 +300,7 @@ class _Integral:
         return added
 
     def _open(self, pieces: _Pieces, found: _Measured) -> list[_Pieces]:
-        """Return the pieces that are to be halved, a limited number together, and add the others to the sums."""
+        """Add accurate pieces to the sums; return the pieces to halve, a limited number at a time."""
         row = self.terms.row[pieces.term]
         allowed = self.tolerance * self.unit[row] * self.terms.weight[pieces.term] / _SHARES
         inexact = found.error > np.maximum(allowed, self.rounding[pieces.term] * found.size)

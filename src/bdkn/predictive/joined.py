@@ -79,7 +79,7 @@ class JoinedPredictive(Predictive):
     def _gather(
         self, function: Callable[[Predictive, IndexArray], FloatArray], shape: tuple[int, ...] = ()
     ) -> FloatArray:
-        """Return a function (m, *shape) of the distributions of some rows and their numbers, for all rows."""
+        """Apply a function of distributions and row numbers to each part; return values (n, *shape) of all rows."""
         found = np.empty((len(self), *shape))
         for k, dist in enumerate(self.parts):
             rows = np.flatnonzero(self.part == k)

@@ -114,7 +114,7 @@ class LocationScale(Located):
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return ``(y - loc) / scale``; at scale zero, +inf from the point on and -inf below, so that any cdf is a step."""
+    """Return ``(y - loc) / scale``; for a point mass +inf from the point on and -inf below: any cdf is a step."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = (y - loc) / scale
     return np.where((scale == 0) & (y == loc), np.inf, z)

@@ -187,12 +187,12 @@ class Transformed(Predictive):
         return self.to_bounds(*super().interval(coverage))
 
     def to_bounds(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of intervals; an end between a bound and the targets nearest to it is moved to the bound."""
+        """Move ends of intervals that lie between a bound and the nearest targets to the bound."""
         ends, near = (self.shift + self.unit * np.array(pair) for pair in (self.link.support, self.link.near))
         return np.where(lower <= near[0], ends[0], lower), np.where(upper >= near[1], ends[1], upper)
 
     def carry(self, z: FloatArray) -> FloatArray:
-        """Return draws (n, size) of the base, mapped to draws of these distributions quantile by quantile."""
+        """Map draws (n, size) of the base distributions to draws of these, quantile by quantile."""
         if self._is_whole:
             return self._target(z)
         return self._target(self._truncated(self.base.cdf(z)))

@@ -143,7 +143,7 @@ def segment(start: float, stop: float, kind: str, tip: str = "", *, thin: bool =
 
 
 def point(at: float, kind: str) -> str:
-    """Return a dot of a track, a line without length whose end is round."""
+    """Return a dot on a track, drawn as a line of length zero with a round end."""
     x = 100 * min(max(at, 0.0), 1.0)
     return f'<line class="point {kind}" x1="{x:.2f}" x2="{x:.2f}" y1="6" y2="6"/>'
 

@@ -199,7 +199,7 @@ def make_page(
 
 
 def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, int]:
-    """Return the model with at most ``rows`` rows to judge it by, and the number of rows that were given."""
+    """Evaluate the model on at most ``rows`` rows; return the evaluation and the number of rows given."""
     columns = input_columns(model)
     names = getattr(model, "feature_names_in_", None) if columns is None else [column["name"] for column in columns]
     view = TableView.of(X, names)

@@ -185,7 +185,7 @@ def verdict_of(evaluation: Evaluation, target: str) -> Verdict:
 
 
 def judge_calibration(evaluation: Evaluation) -> tuple[str, str]:
-    """Return in words whether intervals contain the share of rows that they should, and the state that follows."""
+    """Return a phrase about the coverage of intervals, and the resulting state of the verdict."""
     n, share = len(evaluation.y), float(evaluation.held.mean())
     low, high = chance_of(n, LEVEL)
     if n < _MIN_ROWS:

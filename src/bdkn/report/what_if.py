@@ -80,7 +80,7 @@ _NAMES = {"u1": "u8", "i1": "i8", "u2": "u16", "i2": "i16", "u4": "u32", "i4": "
 
 
 def as_json(value: Any) -> Any:
-    """Return a description in which each array is a text by the name of its type; whole numbers take the fewest bytes.
+    """Encode the arrays of a description as texts by type; integers are stored in the smallest type.
 
     The page reads a type by its name, so any type that holds the numbers will do.
     """
@@ -166,7 +166,7 @@ def _slider(known: FloatArray) -> dict[str, Any]:
 
 
 def values_of(evaluation: Evaluation, codes: Sequence[FloatArray], i: int) -> list[Any]:
-    """Return the values of a row as the page keeps them: numbers, dates, places in a menu, or codes with a text."""
+    """Return the values of a row for the page: numbers, dates, menu positions, or codes with a text."""
     columns, view = input_columns(evaluation.model), evaluation.view
     if columns is None:
         return [float(values[i, 0]) for values in codes]

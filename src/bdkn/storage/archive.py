@@ -114,7 +114,7 @@ def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
 
 
 def _check_start(start: bytes, size: int, path: str) -> None:
-    """Raise if the first bytes cannot be those of a safetensors file, so that other large files are not read."""
+    """Raise if the first bytes are not those of a safetensors file, before a large file is read."""
     length = int.from_bytes(start, "little")
     if len(start) < 8 or not 2 <= length <= min(size - 8, _MAX_HEADER):
         raise _damaged(path, "it does not begin as a safetensors file")

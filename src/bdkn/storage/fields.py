@@ -69,7 +69,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class Array:
-    """An array of one of some types and of a shape, with entries of at least ``low`` and greater than ``above``."""
+    """Array with a given type and shape, and entries of at least ``low`` and greater than ``above``."""
 
     shape: Shape
     types: tuple[str, ...]
@@ -218,7 +218,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Plain:
-    """A number, a text, a truth value or None; unless ``single``, also lists, tuples and dicts of these."""
+    """Number, text, truth value or None; unless ``single``, also lists, tuples and dicts of these."""
 
     single: bool = False
 

@@ -254,7 +254,7 @@ def _not_gzip(path: str) -> InvalidParameterError:
 
 
 def read_dates(column: Any) -> Any:
-    """Return a column of text as moments; unchanged unless all are such as 2024-03-31 or 2024-03-31 12:00:00."""
+    """Convert a text column to timestamps if all texts are like 2024-03-31 or 2024-03-31 12:00:00."""
     import pyarrow as pa
 
     try:
@@ -276,7 +276,7 @@ def without_missing(column: Any) -> Any:
 
 
 def _read_head(file: BinaryIO) -> tuple[bytes, bool]:
-    """Return the first bytes of a file, with the whole header unless it is too long, and whether they are all bytes."""
+    """Read the beginning of a file, with the whole header unless it is too long; also return whether this is all."""
     parts, more = [], file.read(_HEAD_BYTES)
     while more:
         parts.append(more)
@@ -355,7 +355,7 @@ def _decode(head: bytes) -> tuple[str, str]:
 
 
 def _find_delimiter(lines: Sequence[str]) -> str:
-    """Return the delimiter that divides most lines into as many cells as the first; a comma if none divides it."""
+    """Return the delimiter by which most lines have as many cells as the first; a comma if none splits it."""
 
     def merit(delimiter: str) -> tuple[float, int]:
         rows = _parsed(lines, delimiter)

@@ -67,7 +67,7 @@ def engine_checks(*, same_as_reference: bool = True) -> list[tuple[str, Check]]:
 
 
 def check_order(engine: Engine, tolerance: float) -> None:
-    """Networks come in the order of their jobs, each is the one that is trained alone, by any number of threads."""
+    """Networks are in the order of their jobs, and do not depend on other jobs or on the number of threads."""
     jobs, rows = _different_jobs(), _rows()
     together = engine.train(jobs, rows)
     lengths = {len(together.networks), len(together.loss_curves), len(together.best_epochs), len(jobs)}
@@ -220,7 +220,7 @@ _CHECKS: tuple[Check, ...] = (
 
 
 def _rows(*, counts: bool = True) -> Rows:
-    """Return noisy rows whose number the batch size does not divide."""
+    """Return noisy rows; their number is not a multiple of the batch size."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(_N_ROWS, 3)).astype(np.float32)
     y = np.sin(2 * X[:, 0]) + X[:, 1] / 2 + 0.2 * rng.normal(size=_N_ROWS)
