@@ -38,14 +38,14 @@ LIMITS = {
     "parameters of BDKNRegressor": 24,
     "parameters of BayesianStackingRegressor": 24,
     "parameters of DeepEnsembleRegressor": 15,
-    "file switches of default fit": 153,
-    "package switches of default fit": 85,
-    "file switches of predict_dist": 49,
-    "package switches of predict_dist": 39,
-    "file switches of from_paper fit": 85,
-    "package switches of from_paper fit": 47,
-    "file switches of stack fit": 206,
-    "package switches of stack fit": 124,
+    "file switches of default fit": 72,
+    "package switches of default fit": 42,
+    "file switches of predict_dist": 19,
+    "package switches of predict_dist": 13,
+    "file switches of from_paper fit": 35,
+    "package switches of from_paper fit": 18,
+    "file switches of stack fit": 104,
+    "package switches of stack fit": 67,
 }
 
 MIN_LINES = 6

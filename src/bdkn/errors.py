@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 MAX_WHOLE = 2**63 - 1
-"""The largest integer of 64 bits."""
+"""Maximum integer of 64 bits."""
 
 _MAX_CHOICES = 50
 """Maximum number of allowed names in a message."""
@@ -235,7 +235,7 @@ def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
 
 
 def did_you_mean(given: object, names: Iterable[object]) -> str:
-    """Return the end of a message that suggests the name most similar to ``given``; empty if none is similar."""
+    """Return the end of a message that suggests the name most similar to ``given``; empty if no name is similar."""
     texts = [name for name in names if isinstance(name, str)]
     near = difflib.get_close_matches(given, texts, n=1) if isinstance(given, str) else []
     return f"; did you mean {near[0]!r}?" if near else ""
@@ -388,7 +388,7 @@ def check_bound(name: str, given: object) -> None:
 
 
 _is_inner_model: ContextVar[bool] = ContextVar("_is_inner_model", default=False)
-"""Whether another model, which issues warnings about extrapolation itself, requests predictions."""
+"""True while a model that warns of extrapolation itself predicts with its members."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], max_thre
 
 
 class _Fork:
-    """Whether this process was made by ``fork`` from a process that had imported this library.
+    """State of a process made by ``fork`` from a process that had imported this library.
 
     Threads do not survive a fork. In such a process, OpenMP (used by boosting and PyTorch) waits forever for the
     threads of the parent, unless it uses only one thread.
@@ -41,7 +41,7 @@ class _Fork:
     is_child = has_warned = False
 
     def begin(self) -> None:
-        """Begin as a child that has not warned yet."""
+        """Set the state of a child process, which has not warned yet."""
         self.is_child, self.has_warned = True, False
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer
 from bdkn.kernels import trees as kernel
-from bdkn.model.density import Kind, Neighbours, grow_forest, joined, midpoints, ranked
+from bdkn.model.density import Kind, Neighbours, forest_of, grow_forest, midpoints, ranked
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)
@@ -57,7 +57,7 @@ def test_trees_are_joined_one_after_the_other():
         ([1, -1, -1], [0.5, -2.0, -2.0], [2, 0, 0], [0, 0, 1], [3, 1, 3], [4, 7, 9], [1.0, 2.0, 1.0]),
         ([-1], [-2.0], [0], [0], [2], [3, 8], [1.0, 1.0]),
     ]
-    forest = joined([tuple(map(np.array, tree)) for tree in trees])
+    forest = forest_of([tuple(map(np.array, tree)) for tree in trees])
     assert forest.right.tolist() == [2, 0, 0, 3]
     assert forest.start.tolist() == [0, 0, 1, 3]
     assert forest.stop.tolist() == [3, 1, 3, 5]

@@ -83,7 +83,7 @@ def test_a_better_log_score_does_not_outweigh_a_worse_crps(scale, expected, monk
     monkeypatch.setattr(module, "log_scores", lambda density, rows: wider[: len(rows.y)].logpdf(rows.y))
     monkeypatch.setattr(module, "excess_crps", lambda density, rows: wider.crps(rows.y) - student.crps(rows.y))
     monkeypatch.setattr(ScoredRows, "on_threads", lambda self, compute, n_jobs: compute(self))
-    monkeypatch.setattr(ScoredRows, "spaced", lambda self, most: self)
+    monkeypatch.setattr(ScoredRows, "evenly_spaced", lambda self, most: self)
     assert is_better(MIXED, scored(y, student), 1) == expected
 
 
@@ -104,7 +104,7 @@ def test_threads_and_blocks_do_not_matter(monkeypatch):
 @pytest.mark.parametrize("n_jobs", [1, 4])
 def test_of_equal_scores_the_first_is_chosen(n_jobs, monkeypatch):
     scores = {0.2: 1.0, 0.5: 1.0}
-    monkeypatch.setattr(ScoredRows, "spaced", lambda self, most: self)
+    monkeypatch.setattr(ScoredRows, "evenly_spaced", lambda self, most: self)
     monkeypatch.setattr(module, "log_scores", lambda density, rows: np.full(len(Y), scores.get(density.tilt, 0.0)))
     density = calibrated(MIXED, scored(Y, STUDENT), n_jobs)
     assert (density.tilt, density.narrowing) == (0.2, 1.0)
@@ -112,7 +112,7 @@ def test_of_equal_scores_the_first_is_chosen(n_jobs, monkeypatch):
 
 def test_the_tilt_is_chosen_again_for_another_narrowing(monkeypatch):
     best = {(0.2, 1.0): 1.0, (0.2, 0.8): 2.0, (0.3, 0.8): 3.0}
-    monkeypatch.setattr(ScoredRows, "spaced", lambda self, most: self)
+    monkeypatch.setattr(ScoredRows, "evenly_spaced", lambda self, most: self)
     monkeypatch.setattr(
         module, "log_scores", lambda density, rows: np.full(len(Y), best.get((density.tilt, density.narrowing), 0.0))
     )

@@ -18,11 +18,11 @@ from bdkn.storage.fields import (
     Entropy,
     Fixed,
     Flag,
+    Instance,
     Items,
     Maybe,
     Named,
     Number,
-    Part,
     Plain,
     Positive,
     Sized,
@@ -168,9 +168,9 @@ TEXT_OR_FLAG = Either(str, Choice(("a",)), Flag())
         (Entropy(), None, -1, "must be None or numbers >= 0"),
         (Entropy(), (0, 2**1024 - 1), [1, 2.0], "must be None or numbers >= 0"),
         (Entropy(), 0, 2**1024, "must be None or numbers >= 0"),
-        (Part(First), First(), Mean(np.ones(1)), "must be a First; got a Mean"),
-        (Part(First, "Mean"), Mean(np.ones(1)), 3, "must be a First or Mean; got a int"),
-        (Part(First), First(), "First", "must be a First; got a str"),
+        (Instance(First), First(), Mean(np.ones(1)), "must be a First; got a Mean"),
+        (Instance(First, "Mean"), Mean(np.ones(1)), 3, "must be a First or Mean; got a int"),
+        (Instance(First), First(), "First", "must be a First; got a str"),
         (TEXT_OR_FLAG, "a", "b", "must be one of a"),
         (TEXT_OR_FLAG, False, 1, "must be true or false"),
     ],
@@ -202,7 +202,7 @@ def test_contents_accept_valid_values_and_refuse_others(content: Any, valid: Any
         (Annotated[int, Number(low=2)], 2, 2.5, "must be a whole number"),
         (Annotated[int, Number(low=2)], 2, 1, "must be from 2 to inf"),
         (Annotated[int | None, Number(low=2)], None, 3.0, "must be a whole number"),
-        (Annotated[Any, Part("Mean")], Mean(np.ones(1)), 1, "must be a Mean"),
+        (Annotated[Any, Instance("Mean")], Mean(np.ones(1)), 1, "must be a Mean"),
         (Annotated[Mean | None, sizes(H="mean.size")], None, 1, "must be a Mean; got a int"),
         (
             tuple[Annotated[Mean, sizes(H="mean.size")], ...],
@@ -250,7 +250,7 @@ def test_a_symbol_stands_for_the_same_size_in_all_fields() -> None:
     floats("H")(np.zeros(2), known)
     with pytest.raises(WrongContentError, match=r"must have shape \(n, k, 2\) with n = 4; got \(5, 1, 2\)$"):
         floats("n", "k", 2)(np.zeros((5, 1, 2)), known)
-    part: Sized = Sized({"n": lambda value: value.size}, Part(First))
+    part: Sized = Sized({"n": lambda value: value.size}, Instance(First))
     part(First(4), known)
     with pytest.raises(WrongContentError, match=r"^has n = 3, where other parts have 4"):
         part(First(3), known)

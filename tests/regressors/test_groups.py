@@ -209,7 +209,7 @@ def test_bad_cv():
         network(cv=1).fit(X, y)
     with pytest.raises(InvalidParameterError, match="cv must be a number, a splitter or pairs of lists of row numbers"):
         network(cv="prefit").fit(X, y)
-    with pytest.raises(InvalidParameterError, match="design='in-sample' has none; got some"):
+    with pytest.raises(InvalidParameterError, match="groups need folds, which design='in-sample' does not have"):
         network(design="in-sample").fit(X, y, groups=GROUPS)
 
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold
 
 import bdkn
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.estimators import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
 
 X, y = table(20)
 
@@ -56,7 +56,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("cls", EACH)
+@pytest.mark.parametrize("cls", [*EACH, BayesianStackingRegressor])
 @pytest.mark.parametrize(("given", "message"), WRONG, ids=str)
 def test_shared_parameters(cls, given, message):
     with pytest.raises(InvalidParameterError, match=message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,12 +82,19 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _smaller(arguments: list[str]) -> list[str]:
+    """Return the option that changes the numbers of trials, as it was given."""
+    given = [k for k, word in enumerate(arguments) if word == "--scale"]
+    return arguments[given[-1] : given[-1] + 2] if given else []
+
+
 @contextmanager
 def recording(name: str, title: str, command: str, found: list[Found], *, write: bool) -> Iterator[Record]:
     """Yield a record to fill, time what happens meanwhile, and write it at the end where asked for.
 
     A line with ``wrong > 0`` ends the script with exit status 1 after the record is written.
     """
+    command = f"{command} {' '.join(_smaller(sys.argv))}".rstrip() if "--scale" not in command else command
     record = Record(name, title, command, found=list(found), machine=describe_machine(), day=date.today().isoformat())
     start, used = time.perf_counter(), sum(os.times()[:4])
     yield record

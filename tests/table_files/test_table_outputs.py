@@ -1,7 +1,11 @@
+from contextlib import redirect_stdout
+from io import StringIO
+
+import pyarrow as pa
 import pytest
 
 from bdkn.errors import InvalidParameterError, MissingExtraError
-from bdkn.table_files import check_output, open_blocks, read_table
+from bdkn.table_files import check_output, open_blocks, read_table, writing
 
 
 def test_an_output_must_be_a_file_in_a_folder_that_exists(tmp_path):
@@ -31,3 +35,9 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
         read_table(path)
     with pytest.raises(MissingExtraError, match=message):
         open_blocks(path, {"a": "number"})
+
+
+def test_a_file_is_written_where_standard_output_takes_text_only(tmp_path):
+    with redirect_stdout(StringIO()), writing(tmp_path / "table.csv") as file:
+        file.write(pa.table({"a": [1.5]}))
+    assert (tmp_path / "table.csv").read_text() == '"a"\n1.5\n'

@@ -211,10 +211,10 @@ class Explanation:
 
 
 _MAX_BACKGROUND = 384
-"""Number of background rows that are predicted, to draw evenly from them."""
+"""Maximum number of background rows that are predicted, to draw evenly over their means."""
 
 _FEW_ROWS = 20
-"""Largest number of explained rows that get ``_FOR_FEW`` predictions each by default."""
+"""Maximum number of explained rows that get ``_FOR_FEW`` predictions each by default."""
 
 _FOR_FEW, _FOR_MANY = 800, 500
 """Default number of predictions per explained row, of few rows and of many."""
@@ -345,7 +345,7 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
 
 
 def _draw_evenly(means: FloatArray, size: int, generator: np.random.Generator) -> IndexArray:
-    """Return row numbers, one drawn from each of ``size`` equal shares of the rows in the order of their means."""
+    """Draw one row from each of ``size`` equal groups of rows in the order of their means; return row numbers."""
     edges = np.linspace(0, len(means), size + 1)
     places = (edges[:-1] + generator.random(size) * np.diff(edges)).astype(np.intp)
     order: IndexArray = np.argsort(means, kind="stable")

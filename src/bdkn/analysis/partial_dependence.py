@@ -24,10 +24,10 @@ _FEW = 12
 """Number of different values up to which every value is a grid point."""
 
 _MAX_VALUES = 20
-"""Largest number of grid points of a column without numbers."""
+"""Maximum number of grid points of a column without numbers."""
 
 _HALVINGS = 48
-"""Largest number of bisection steps for a quantile of a mixture."""
+"""Maximum number of bisection steps for a quantile of a mixture."""
 
 _TOLERANCE = 1e-9
 """Relative error of a quantile of a mixture."""

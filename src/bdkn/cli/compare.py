@@ -48,13 +48,13 @@ _MIN_ROWS = 50
 """Minimum number of rows to hold out a tenth of them for early stopping."""
 
 _FEW_VALUES = 12
-"""Largest number of values of a category with one input each; larger categories become mean targets."""
+"""Maximum number of values of a category with one input each; larger categories become mean targets."""
 
 _STANDARD_INTERVAL = 2 * 1.6448536269514722
 """Width of the 90 % interval of a standard normal distribution."""
 
 _MIN_STD = 1e-9
-"""Smallest standard deviation of a Gaussian, in units of the target."""
+"""Minimum standard deviation of a Gaussian, in units of the target."""
 
 _FAR = 5.0
 """Distance beyond the median at which a mean is not drawn, in units of the distance from the best to the median."""

@@ -70,7 +70,7 @@ FILES = ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn", "predicted.csv", "
 """Files that the demo writes."""
 
 TRAINING, SOLD, OFFERED = 1500, 400, 6
-"""Numbers of rows to learn from, to judge by, and to predict."""
+"""Number of rows to train on, to evaluate on, and to predict."""
 
 
 def demo(
@@ -120,7 +120,7 @@ def demo(
 
 
 def write_tables(folder: Path, rows: int, seed: int) -> None:
-    """Write the flats to learn from, those sold since then, and those on offer, which have no price."""
+    """Write the tables of flats to train on, to evaluate on, and to predict, the last without prices."""
     import pyarrow as pa
 
     from bdkn.table_files import writing

@@ -36,7 +36,7 @@ METHODS = ("bdkn", "deep-ensemble", "stack")
 EFFORTS = ("fast", "balanced", "best")
 
 _SHARE = 5
-"""One of this number of rows is held out for the estimate of a method that holds out none itself."""
+"""Inverse of the fraction of rows held out for the error estimate, if a method holds out none itself."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def load_model(path: Path, density: str | None = None) -> Any:
 
 
 def record_making(model: Any, **facts: Any) -> None:
-    """Add to a model when and from what it was made; this becomes part of its file."""
+    """Record date and source of a model, which become part of its file."""
     from bdkn.environment import versions
 
     made = {**facts, "when": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions()}
@@ -38,7 +38,7 @@ def record_making(model: Any, **facts: Any) -> None:
 
 
 def making(model: Any) -> Mapping[str, Any]:
-    """Return how a model was made; empty if it was made in Python."""
+    """Return the recorded origin of a model; empty if it was made in Python."""
     made: Mapping[str, Any] = getattr(model, "made_", {})
     return made
 

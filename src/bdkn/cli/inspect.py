@@ -6,7 +6,7 @@ from bdkn.cli.inputs import input_names, load_model, making
 from bdkn.cli.terminal import AsJson, Model, Screen, number
 
 _MAX_NAMES = 12
-"""Largest number of input columns that are listed in one line."""
+"""Maximum number of input columns that are listed in one line."""
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:

@@ -65,7 +65,7 @@ Time = Annotated[
 ]
 Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of each interval.")]
 MAX_SEED = 2**32 - 1
-"""Largest seed that all libraries accept."""
+"""Maximum seed that all libraries accept."""
 
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed; the same seed and table give the same result.")]
 Jobs = Annotated[int, typer.Option(help="Number of threads; -1: one per core.")]

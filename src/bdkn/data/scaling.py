@@ -268,8 +268,8 @@ class TargetScaler:
         """The factor from scaled variances to variances of the target; raise if it would overflow or underflow."""
         if not 1 / _LARGE <= self.scale <= _LARGE:
             raise InvalidParameterError(
-                f"variances must be numbers, but the square of the targets' standard deviation, {self.scale:.3g}, is "
-                "none in double precision: use return_std, quantiles or intervals, or fit to targets in other units"
+                f"variances must be numbers, but the square of the targets' standard deviation, {self.scale:.3g}, "
+                "overflows or underflows: use return_std, quantiles or intervals, or fit to targets in other units"
             )
         return self.scale**2
 

@@ -83,7 +83,7 @@ class TrainingData(Splitting):
         elif groups is not None:
             if design == "in-sample":
                 raise InvalidParameterError(
-                    "groups divide rows into folds, of which design='in-sample' has none; got some"
+                    "groups need folds, which design='in-sample' does not have; got groups: use design='cross-fit'"
                 )
             labels = _labels(groups, len(rows))
             sets = _label_codes(labels[used])
@@ -345,7 +345,7 @@ def as_table(X: Any) -> Any:
 # Targets and weights
 
 MAX_TARGET = 1e305
-"""Largest absolute value of a target: intervals around a larger one would exceed the range of floats."""
+"""Maximum absolute value of a target: intervals around a larger one would exceed the range of floats."""
 
 _MIN_TOTAL, _MAX_TOTAL = 1e-6, 1e15
 """Smallest and largest sum of weights, in rows; beyond them the sums of a fit lose precision."""

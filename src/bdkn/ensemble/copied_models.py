@@ -25,11 +25,11 @@ from bdkn.lazy import lazy
 from bdkn.storage.fields import (
     Choice,
     Either,
+    Instance,
     Maybe,
     Named,
     NonNegative,
     Number,
-    Part,
     flags,
     floats,
     integers,
@@ -485,7 +485,7 @@ class Composed(CopiedModel):
 
     model: CopiedModel
     transforms: tuple[Transform, ...] = ()
-    inverse: Annotated[str | Scale | None, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Maybe(Part(Scale)))] = None
+    inverse: Annotated[str | Scale | None, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Maybe(Instance(Scale)))] = None
 
     def check(self) -> None:
         """Raise unless each step takes the columns of the step before, and the target is one column."""

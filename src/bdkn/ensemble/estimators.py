@@ -25,10 +25,10 @@ from bdkn.storage.fields import (
     STORED,
     Either,
     Fixed,
+    Instance,
     Items,
     Maybe,
     Number,
-    Part,
     Text,
     WrongContentError,
     must,
@@ -41,10 +41,10 @@ from bdkn.typing import FloatArray, IndexArray
 Pair = tuple[str, Any]
 """A name and an estimator."""
 
-PAIRS = Items(Fixed(Text(), Either(str, Text(), Part("SavedModel"))), list)
+PAIRS = Items(Fixed(Text(), Either(str, Text(), Instance("SavedModel"))), list)
 """Content of a list of names and regressors, or of texts that stand for one."""
 
-_MODEL = Part("SavedModel", *(name for name, kind in STORED.items() if issubclass(kind, CopiedModel)))
+_MODEL = Instance("SavedModel", *(name for name, kind in STORED.items() if issubclass(kind, CopiedModel)))
 """A regressor of this library, or a copy of another one as arrays."""
 
 _MAX_PREDICTION = 1e140

@@ -25,7 +25,7 @@ from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian
 from bdkn.predictive.transformed import restore
 from bdkn.stages import stage
-from bdkn.storage.fields import Part, Text, floats, integers, must, sizes, stored
+from bdkn.storage.fields import Instance, Text, floats, integers, must, sizes, stored
 from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 
 Members = Sequence[int] | IndexArray
@@ -65,7 +65,7 @@ class NetworkEnsemble:
     """
 
     names: Annotated[tuple[str, ...], sizes(H=len)]
-    networks: Annotated[Predictor, Part(Networks, EncodedNetworks, MixedNetworks), sizes(p="n_columns")]
+    networks: Annotated[Predictor, Instance(Networks, EncodedNetworks, MixedNetworks), sizes(p="n_columns")]
     inputs: Annotated[Standardizer, sizes(p="n_columns")]
     targets: TargetScaler
     variances: Annotated[FloatArray | None, floats("H", above=0.0)] = None

@@ -64,14 +64,14 @@ _REPLACE_LOCK = threading.Lock()
 
 
 def _holds_rows_out(model: object) -> bool:
-    """Return True if rows are held out of the fit of a regressor, raise AttributeError if none are."""
+    """Return True if a fit of the regressor holds rows out; raise AttributeError otherwise."""
     if getattr(model, "design", None) == "in-sample":
         raise AttributeError(NEEDS_HELD_OUT)
     return True
 
 
 def _if_rows_are_held_out(method: Method) -> Method:
-    """Return a method that regressors lack whose fit holds no rows out; type checkers see it as it is."""
+    """Make a method available only if rows are held out of the fit; type checkers see the plain method."""
     return cast("Method", available_if(_holds_rows_out)(method))
 
 
@@ -300,7 +300,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         params = copy.copy(self)
         if isinstance(params.cv, Iterator):  # an iterator can be read only once
             params.cv = list(params.cv)
-        check_parameters(params, {**COMBINED, **NETWORKS} if params.has_networks else COMBINED)
+        check_parameters(params, {**COMBINED, **NETWORKS})
         design, cv, names = params.design, params.cv, params.members
         if params.lower is not None and params.upper is not None and not params.lower < params.upper:
             raise InvalidParameterError(f"lower must be < upper; got lower={params.lower} and upper={params.upper}")

@@ -16,7 +16,7 @@ from bdkn.ensemble.provenance import OPTIONS, is_nested, plain_parameter
 from bdkn.errors import InvalidParameterError
 from bdkn.model.fitted import FittedEnsemble, FittedModel
 from bdkn.storage.archive import Arrays, pack, write
-from bdkn.storage.fields import Content, Items, Maybe, Named, Number, Part, Plain, Text, must, stored, with_place
+from bdkn.storage.fields import Content, Instance, Items, Maybe, Named, Number, Plain, Text, must, stored, with_place
 
 _FACTS: dict[str, Content] = {
     "when": Text(),
@@ -41,7 +41,7 @@ class SavedModel:
     model: str
     parameters: Annotated[dict[str, Any], Named(Plain())]
     objects: Annotated[dict[str, Any], Named()]
-    fitted: Annotated[FittedModel | FittedEnsemble | None, Maybe(Part(FittedModel, FittedEnsemble))] = None
+    fitted: Annotated[FittedModel | FittedEnsemble | None, Maybe(Instance(FittedModel, FittedEnsemble))] = None
     made: Annotated[dict[str, Any], Named(Plain())] | None = None
 
     def check(self) -> None:

@@ -1,7 +1,7 @@
 """A fit, step by step: networks, or estimators of any kind, are cross-fitted, then selected and combined.
 
-Rows in memory, in blocks and on a cluster take the same steps. Of rows in blocks a sample is in memory, from which
-encodings, link, selection and density are learned; all rows train the networks and enter the posterior of the weights.
+Rows in memory, in blocks and on a cluster take the same steps. Of rows in blocks, only a sample is in memory:
+it determines encodings, link, selection and density. All rows train the networks and enter the posterior.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def cross_fit_networks(
     files: ExitStack,
     former: FittedModel | None = None,
 ) -> CrossFit:
-    """Train networks on folds of the rows, and predict held-out rows; files of rows in blocks are left to ``files``.
+    """Train networks on folds of the rows, and predict held-out rows; ``files`` closes temporary files.
 
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """
@@ -187,7 +187,7 @@ def cross_fit_networks(
 
 
 def _link_of_all_rows(params: Any, link: Link, rows: Rows, sample: Sample) -> Link:
-    """Return the link, which must hold for all rows and not just for those of the sample."""
+    """Return the link of the sample, after a check that it is valid for all rows."""
     settings, ends = TargetSettings.of(params), np.array(sample.targets_between)
     if np.abs(ends).max() > MAX_TARGET:
         raise InvalidParameterError(

@@ -461,10 +461,10 @@ def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
 # Default members
 
 MAX_ROWS = 500
-"""Largest number of rows for which an exact Gaussian process is fast enough to be a member."""
+"""Maximum number of rows for which an exact Gaussian process is fast enough to be a member."""
 
 MANY_ROWS = 5000
-"""With more rows than this, members have fewer networks or trees, and all boosting bins its columns."""
+"""Number of rows above which members have fewer networks or trees, and all boosting bins its columns."""
 
 _MARGIN = 1e-3
 
@@ -538,7 +538,7 @@ def _process(n_features: int) -> Any:
 def _within(
     objective: Objective, start: NDArray[np.float64], bounds: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Minimise within slightly narrower bounds.
+    """Minimize within slightly narrower bounds.
 
     The length scale of a column without influence is at its bound, about which scikit-learn would warn.
     """

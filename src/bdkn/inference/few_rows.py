@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from bdkn.inference.evidence import Spectrum, best_variance, constant_part
 from bdkn.inference.posterior import ROUNDING, Prior
-from bdkn.inference.statistics import NOISE, WELL_CONDITIONED, Factor, checked_root, read_chunk, residual
+from bdkn.inference.statistics import RANK_TOLERANCE, WELL_CONDITIONED, Factor, checked_root, read_chunk, residual
 from bdkn.typing import FloatArray
 
 _MANY = 128
@@ -68,7 +68,7 @@ class FewRows:
         if failed:
             return None
         c = U.T @ columns[:, -1]
-        known = s > len(self.mean) * NOISE * s[0]
+        known = s > len(self.mean) * RANK_TOLERANCE * s[0]
         rest = float(c[~known] @ c[~known])
         return Spectrum(s[known], c[known], rest, n / 2.0, 0.0, constant_part(n, sum_log_w, 1, 0.0, 0.0))
 

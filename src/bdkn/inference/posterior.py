@@ -45,7 +45,7 @@ from bdkn.storage.fields import NonNegative, Number, Positive, floats, must, siz
 from bdkn.typing import FloatArray
 
 _MAX_FLOAT = float(np.finfo(np.float64).max)
-"""Largest number in double precision."""
+"""Maximum number in double precision."""
 
 ROUNDING = float((16.0 * EPS) ** 2)
 """Share of the squared targets below which squared errors are rounding errors."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference.statistics import NOISE
+from bdkn.inference.statistics import RANK_TOLERANCE
 from bdkn.typing import FloatArray, IndexArray
 
 _are_compiled = True
@@ -94,7 +94,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
     for k, j in enumerate(triangular_order(root)):
         explained = root[:k, j, None] * x[:k]
         left = Phi[:, j] - explained.sum(axis=0)
-        is_noise = np.abs(left) <= H * NOISE * (np.abs(explained).sum(axis=0) + np.abs(left))
+        is_noise = np.abs(left) <= H * RANK_TOLERANCE * (np.abs(explained).sum(axis=0) + np.abs(left))
         x[k] = np.where(is_noise, 0.0, left / root[k, j])
     return x
 

@@ -33,10 +33,10 @@ from bdkn.storage.fields import NonNegative, floats, must, stored
 from bdkn.typing import FloatArray, IndexArray
 
 EPS = float(np.finfo(np.float64).eps)
-"""Distance of 1 to the next larger number in double precision."""
+"""Distance from 1 to the next larger number in double precision."""
 
-NOISE = 4.0 * EPS
-"""A singular value below H times this, relative to the largest, is rounding error and counts as zero."""
+RANK_TOLERANCE = 4.0 * EPS
+"""Singular values below H times this, relative to the largest, are rounding errors and count as zero."""
 
 WELL_CONDITIONED = 1e-6
 """Ratio of smallest to largest singular value above which a factor is used as it is: ten digits remain."""
@@ -47,27 +47,27 @@ Chunk = Sequence[Any]
 Directions = tuple[FloatArray, FloatArray, FloatArray]
 """Singular values of Φ, the targets in its left singular directions, and what Φ does not reach of them."""
 
-_CACHED = 2**15
+_CHUNK_NUMBERS = 2**15
 """Numbers of a chunk that are factored together. A quarter of a megabyte stays in the second-level cache, and is too
 little for BLAS to start its threads, which on a busy machine cost a hundred times more than they save."""
 
-_OVERFLOWS = 1e150
-"""Magnitude of numbers from which squares nearly overflow."""
+_MAX_SQUARABLE = 1e150
+"""Magnitude above which squares may overflow."""
 
-_LOST_DIGITS = 1e-3
+_REFINE_BELOW = 1e-3
 """Ratio of the residual norm to ‖z‖ below which a new reference is computed: the norm has lost three digits."""
 
-_TOO_LARGE = 1e4
-"""Ratio of a coefficient to the size that the fit needs, above which a reference would cost digits in ref + R⁻¹z."""
+_MAX_REFERENCE = 1e4
+"""Maximum coefficient of ``ref``, relative to the size that the fit needs: larger ones lose digits of ref + R⁻¹z."""
 
 _REFINEMENTS = 2
 """Maximum number of changes of the reference for one set of rows."""
 
-_FORGIVEN, _FORGIVEN_TARGETS = 1e-8, 1e-12
-"""Relative rounding errors, of columns and of targets, up to which removed rows count as rows that were added."""
+_REMOVAL_ERROR, _REMOVAL_ERROR_OF_TARGETS = 1e-8, 1e-12
+"""Relative rounding errors of columns and of targets that are tolerated when rows are removed."""
 
-_SLACK = 64.0
-"""Rounding errors that a column may have collected before a removal counts as wrong."""
+_REMOVAL_ROUNDINGS = 64.0
+"""Accumulated rounding errors of a column, in units of EPS, that are tolerated when rows are removed."""
 
 _NOT_CONTAINED = (
     "the rows to remove must be among those that were added, with the same targets, precisions and counts; "
@@ -150,10 +150,10 @@ class Factor:
         for _ in range(_REFINEMENTS):
             if ref.ndim == 1:
                 *z, ρ = root[:, H].tolist()
-                has_lost_digits = abs(ρ) < _LOST_DIGITS * math.hypot(*z)
+                has_lost_digits = abs(ρ) < _REFINE_BELOW * math.hypot(*z)
             else:
                 size = np.linalg.norm(root[:H, H:], axis=0)
-                has_lost_digits = bool(np.any(np.linalg.norm(root[H:, H:], axis=0) < _LOST_DIGITS * size))
+                has_lost_digits = bool(np.any(np.linalg.norm(root[H:, H:], axis=0) < _REFINE_BELOW * size))
             if not has_lost_digits or np.array_equal(moved := ref + _refinement(root, ref), ref):
                 break
             ref = moved
@@ -248,7 +248,7 @@ class Statistics:
             else:
                 _check_alike("every chunk", rows.ref, factor.ref)
             width = len(factor.root)
-            step = chunk_rows or max(_CACHED // width, width)
+            step = chunk_rows or max(_CHUNK_NUMBERS // width, width)
             for start in range(0, len(rows.r), step):
                 some = slice(start, start + step)
                 scale = None if rows.scale is None else rows.scale[some]
@@ -304,13 +304,13 @@ class Statistics:
         left = 0.0 if abs(left) <= 1e-12 * self.n else left
         check_number("the number of observations left", left, low=0.0)
         # The largest rounding error of each column; that of targets is in units of their own size, Φ ref.
-        H, error = self.n_weights, _FORGIVEN * np.linalg.norm(self.root, axis=0)
+        H, error = self.n_weights, _REMOVAL_ERROR * np.linalg.norm(self.root, axis=0)
         for ref in (self.ref, other.ref):
-            error[H:] += _FORGIVEN_TARGETS * np.linalg.norm(self.root[:, :H] @ ref, axis=0)
+            error[H:] += _REMOVAL_ERROR_OF_TARGETS * np.linalg.norm(self.root[:, :H] @ ref, axis=0)
         root = remove(self.root, other.factor.observations.columns_from(self.ref), error)
         if left:
             return type(self)(Factor(root, self.ref), left, self.sum_log_w - other.sum_log_w)
-        if np.any(np.linalg.norm(root, axis=0) > np.sqrt(_FORGIVEN) * np.linalg.norm(self.root, axis=0) + error):
+        if np.any(np.linalg.norm(root, axis=0) > np.sqrt(_REMOVAL_ERROR) * np.linalg.norm(self.root, axis=0) + error):
             raise InvalidParameterError(_NOT_CONTAINED)
         return type(self)(Factor.empty(np.zeros_like(self.ref)), 0.0, 0.0)
 
@@ -381,7 +381,7 @@ def append(root: FloatArray, rows: FloatArray) -> FloatArray:
 
 def checked_root(root: FloatArray) -> FloatArray:
     """Return the root; raise if it is not finite, as NaN or infinity in any row makes it, or too large."""
-    if not dlange("M", root) < _OVERFLOWS:  # for LAPACK, NaN is the largest
+    if not dlange("M", root) < _MAX_SQUARABLE:  # for LAPACK, NaN is the largest
         raise InvalidParameterError(
             "Phi and y must be finite, and small enough that their squares do not overflow; "
             "they hold NaN, infinity or magnitudes above 1e150: drop or impute such rows, or rescale"
@@ -401,7 +401,7 @@ def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:
     for j in range(len(root) - H):
         z = root[:H, H + j]
         c = U.T @ z
-        keep = (s > 0.0) & (np.abs(c) * s[0] <= _TOO_LARGE * np.linalg.norm(z) * s)
+        keep = (s > 0.0) & (np.abs(c) * s[0] <= _MAX_REFERENCE * np.linalg.norm(z) * s)
         step[:, j] = Vt[keep].T @ (c[keep] / s[keep]) / size
     return step.reshape(ref.shape)
 
@@ -411,7 +411,7 @@ def _scaled_svd(R: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Floa
     size = np.linalg.norm(R, axis=0)  # so that the units of the columns do not change what counts as zero
     size[size == 0.0] = 1.0
     U, s, Vt = np.linalg.svd(R / size)
-    s[s <= len(R) * NOISE * s[0]] = 0.0
+    s[s <= len(R) * RANK_TOLERANCE * s[0]] = 0.0
     return U, s, Vt, size
 
 
@@ -427,7 +427,7 @@ def _carefully_denoised(given: Factor) -> Denoised:
     """
     root, H = given.root, len(given.ref)
     _, s, Vt, size = _scaled_svd(root[:H, :H])
-    rank, noise = int(np.count_nonzero(s)), H * NOISE * size
+    rank, noise = int(np.count_nonzero(s)), H * RANK_TOLERANCE * size
     by_size = np.argsort(-size, kind="stable")
     # Any column may stand for those it is parallel to; the weights prefer a large one to a small one.
     weights = np.linspace(2.0, 1.0, H)
@@ -502,7 +502,7 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
     """
     R, B = root.copy(), rows.copy()
     size = np.linalg.norm(root, axis=0)
-    noise = _SLACK * len(R) * EPS
+    noise = _REMOVAL_ROUNDINGS * len(R) * EPS
     for k in range(len(R)):
         v = B[:, k].copy()
         norm = float(np.linalg.norm(v))

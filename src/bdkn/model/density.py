@@ -210,7 +210,7 @@ class NeighbourDensity:
         """Tilt, its mean weight (that of a density which is calibrated) and narrowing."""
         return self.tilt, math.exp(self.tilt * math.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)), self.narrowing
 
-    def weigh(self, parts: Components) -> MixtureArrays:
+    def mixture_of(self, parts: Components) -> MixtureArrays:
         """Return the mixtures of training rows with these components."""
         from bdkn.kernels.trees import weigh
 
@@ -457,7 +457,7 @@ def fit_density(
     has_weight = stacked(neighbours, rows).shares[:, 1:].max(axis=0) >= _MIN_WEIGHT
     for chosen in (has_weight, has_weight & (kinds[:, 0] > 0.0)):
         if chosen.any():
-            own = rows.only(neighbours, np.flatnonzero(chosen))
+            own = rows.with_kinds(neighbours, np.flatnonzero(chosen))
             density = calibrated(stacked(replace(neighbours, kinds=kinds[chosen]), own), own, n_jobs)
             if is_better(density, own, n_jobs):
                 return replace(density, columns=names)
@@ -507,7 +507,7 @@ def grow_forest(
         trees[k] = feature, threshold, right, start, stop, rows, drawn[rows].astype(np.float32)
 
     run_on_threads(grow, range(n_trees), n_jobs)
-    return joined(trees)
+    return forest_of(trees)
 
 
 def ranked(X: Float32Array) -> tuple[Ints, Float32Array, IndexArray]:
@@ -526,7 +526,7 @@ def midpoints(below: Float32Array, above: Float32Array) -> Float32Array:
     return np.asarray(np.where(rounded > middle, np.nextafter(rounded, np.float32(-np.inf)), rounded))
 
 
-def joined(trees: list[tuple[Any, ...]]) -> Forest:
+def forest_of(trees: list[tuple[Any, ...]]) -> Forest:
     """Return the forest of trees, each a tuple of feature, threshold, right, start, stop, rows and copies."""
     node, place = (np.cumsum([0, *(len(tree[part]) for tree in trees)], dtype=np.int32) for part in (0, 5))
     moved = [
@@ -579,11 +579,11 @@ class ScoredRows:
         y, df, loc, scale, counts = (part[rows] for part in (self.y, self.df, self.loc, self.scale, self.counts))
         return ScoredRows(y, df, loc, scale, counts, self.groups[rows], self.log_density[rows], parts)
 
-    def spaced(self, most: int) -> ScoredRows:
-        """Return about this number of rows, evenly spaced."""
+    def evenly_spaced(self, most: int) -> ScoredRows:
+        """Return about this number of rows, evenly evenly_spaced."""
         return self.rows(np.arange(0, len(self.y), max(1, len(self.y) // most)))
 
-    def only(self, neighbours: Neighbours, kinds: IndexArray) -> ScoredRows:
+    def with_kinds(self, neighbours: Neighbours, kinds: IndexArray) -> ScoredRows:
         """Return the rows with some of the kinds of components."""
         first, last = neighbours.kind_arrays[2:4]
         slots = np.concatenate([np.arange(first[k], last[k]) for k in kinds])
@@ -659,7 +659,7 @@ def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
 
 def calibrated(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> NeighbourDensity:
     """Return the density with the tilt and the narrowing of the highest score, chosen in turn."""
-    some = rows.spaced(_MAX_CALIBRATED)
+    some = rows.evenly_spaced(_MAX_CALIBRATED)
 
     def best(candidates: list[NeighbourDensity]) -> NeighbourDensity:
         scores = np.empty(len(candidates))
@@ -682,7 +682,7 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
     mean, error = rows.mean_and_error(gain)
     if not mean - penalty > _MIN_GAIN_ERRORS * error:
         return False
-    some = rows.spaced(_MAX_CRPS)
+    some = rows.evenly_spaced(_MAX_CRPS)
     mean, error = some.mean_and_error(some.on_threads(lambda part: excess_crps(density, part), n_jobs))
     return mean <= _MAX_CRPS_ERRORS * error
 
@@ -693,11 +693,11 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
 
     scale = density.narrowing * rows.scale
     u = (rows.y - rows.loc) / scale
-    return log_density((rows.df, *density.weigh(rows.parts)), u[:, None])[:, 0] - np.log(scale)
+    return log_density((rows.df, *density.mixture_of(rows.parts)), u[:, None])[:, 0] - np.log(scale)
 
 
 def excess_crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the CRPS of the mixture at each target less that of the Student-t."""
     y, scale = rows.y[:, None], density.narrowing * rows.scale
     own = StudentT.unchecked(rows.df, rows.loc, rows.scale)._crps(y)[:, 0]
-    return StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))._crps(y)[:, 0] - own
+    return StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.mixture_of(rows.parts))._crps(y)[:, 0] - own

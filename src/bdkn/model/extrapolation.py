@@ -302,10 +302,10 @@ def distance_bounds(Z: FloatArray, similarity: FloatArray) -> FloatArray:
     """Return upper bounds of distances, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
     squares = np.einsum("ij,ij->i", Z, Z)
     best = np.empty(len(Z))
-    for rows in row_slices(len(Z), _BLOCK_ROWS_FIRST):
-        scores = Z[rows] @ similarity[:-1]
+    for start in range(0, len(Z), _BLOCK_ROWS_FIRST):
+        scores = Z[start : start + _BLOCK_ROWS_FIRST] @ similarity[:-1]
         scores += similarity[-1]
-        best[rows] = scores.max(axis=1)
+        best[start : start + _BLOCK_ROWS_FIRST] = scores.max(axis=1)
     rounding = 8.0 * (Z.shape[1] + 4) * np.finfo(np.float64).eps * (squares - 2.0 * similarity[-1].min())
     return np.asarray(np.sqrt(np.maximum(squares - 2.0 * best, 0.0) + rounding))
 
@@ -313,11 +313,11 @@ def distance_bounds(Z: FloatArray, similarity: FloatArray) -> FloatArray:
 def nearest_number(Z: FloatArray, similarity: FloatArray) -> IndexArray:
     """Return the number of the prototype nearest to each row, by the matrix of ``similarity_matrix``."""
     numbers, scores = np.empty(len(Z), dtype=np.intp), np.empty((min(len(Z), _BLOCK_ROWS_ALL), similarity.shape[1]))
-    for rows in row_slices(len(Z), _BLOCK_ROWS_ALL):
-        part = Z[rows]
+    for start in range(0, len(Z), _BLOCK_ROWS_ALL):
+        part = Z[start : start + _BLOCK_ROWS_ALL]
         some = np.matmul(part, similarity[:-1], out=scores[: len(part)])  # new memory each time would take longer
         some += similarity[-1]
-        np.argmax(some, axis=1, out=numbers[rows])
+        np.argmax(some, axis=1, out=numbers[start : start + len(part)])
     return numbers
 
 

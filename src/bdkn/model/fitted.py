@@ -179,9 +179,9 @@ class FittedModel:
         forecast, unit, shift = self.forecast(X), self.targets.scale, self.targets.mean
         if self.density is not None:  # which is a density in scaled units
             unit, shift = 1.0, 0.0
-        spread = self.combination.spread(forecast)
+        spread = None if self.extrapolation is None else self.combination.spread(forecast)
         df, loc, scale = self.combination.parameters(forecast, unit, shift)
-        if self.extrapolation is not None:
+        if self.extrapolation is not None and spread is not None:
             outside = self.extrapolation.outside(X, spread, joint=joint)
             forecast, scale = replace(forecast, outside=outside), np.hypot(scale, unit * np.sqrt(outside.variance))
         if self.values is not None:

@@ -49,7 +49,7 @@ class Objective(Protocol):
 
     @property
     def trains_variance(self) -> bool:
-        """Whether the variances of networks are trained by this objective."""
+        """True if this objective trains the variances of networks."""
 
     def loss_and_gradient(self, fn: Functions, outputs: Values, y: Values) -> tuple[Values, Values]:
         """Return the loss (...,) of each row and its gradient (..., n_outputs) by the outputs (..., n_outputs).

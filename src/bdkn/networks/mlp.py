@@ -22,7 +22,7 @@ from bdkn.networks.spec import (
     Layer,
     NetworkSpec,
 )
-from bdkn.storage.fields import Part, integers, must, singles, sizes, stored
+from bdkn.storage.fields import Instance, integers, must, singles, sizes, stored
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 
@@ -269,7 +269,7 @@ class EncodedNetworks:
     """Networks of one shape whose inputs are encoded rows."""
 
     encoding: PiecewiseLinear
-    networks: Annotated[Predictor, Part(Networks)]
+    networks: Annotated[Predictor, Instance(Networks)]
 
     def check(self) -> None:
         """Raise unless the inputs of the networks are the columns and a feature for each bin of one of them."""
@@ -322,7 +322,7 @@ def with_encoding(encoding: PiecewiseLinear, networks: Predictor) -> Predictor:
 class MixedNetworks:
     """Networks of several shapes: network h is number ``order[h]`` of the concatenated stacks."""
 
-    stacks: tuple[Annotated[Predictor, Part("Networks", "EncodedNetworks"), sizes(p="n_columns")], ...]
+    stacks: tuple[Annotated[Predictor, Instance("Networks", "EncodedNetworks"), sizes(p="n_columns")], ...]
     order: Annotated[IndexArray, integers("n")]
 
     def check(self) -> None:

@@ -36,13 +36,13 @@ EFFORTS = {"fast": (1 / 3, 0.5), "balanced": (1.0, 1.0), "best": (2.0, 1.0)}
 """Presets: the factors by which they change the default numbers of members and of epochs."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
-"""Rows above which fewer epochs suffice, and rows above which depth improves more than further networks."""
+"""Numbers of rows above which fewer epochs suffice, and above which depth improves more than further networks."""
 
 _ENOUGH_STEPS_ROWS = 500_000
-"""Rows from which on the number of steps, and with it the time of training, stays the same."""
+"""Number of rows above which the number of steps, and so the training time, is constant."""
 
 _ROWS_PER_BIN = 12
-"""Minimum rows of a bin of the piecewise-linear encoding."""
+"""Minimum number of rows in a bin of the piecewise-linear encoding."""
 
 _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
 """Maximum number of inputs that bins add to a network, by which the time of a fit is bounded."""
@@ -267,19 +267,19 @@ def _in_turn(given: Any) -> list[Any]:
 
 
 MIN_MEMBERS = 4
-"""Minimum number of members that are trained within any time limit; all members if there are fewer."""
+"""Minimum number of members that are trained, whatever the time limit; all members if there are fewer."""
 
 MIN_EPOCHS = 0.1
-"""Share of the epochs that are trained within any time limit."""
+"""Minimum fraction of the epochs that are trained, whatever the time limit."""
 
 _TRAINING_SHARE = 0.85
-"""Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
+"""Fraction of the remaining time for training; the rest is for held-out predictions and the combination."""
 
 _TRIAL_SHARE = 0.02
-"""Share of the time limit for the short training by which the time of the whole training is estimated."""
+"""Fraction of the time limit for the trial training, from which the time of the whole training is estimated."""
 
 _TRIAL_ROWS = 4096
-"""Maximum rows of the short training."""
+"""Maximum number of rows of the trial training."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class Clock:
         return self.began + self.seconds - time.monotonic()
 
     def share(self, train: Callable[[int], object], epochs: int, work: float) -> float:
-        """Return the share of all training for which there is time.
+        """Return the fraction of all training for which there is time.
 
         ``train`` trains some networks for a number of epochs; all training is ``work`` times that for ``epochs``.
         """

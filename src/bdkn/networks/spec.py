@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number
-from bdkn.storage.fields import Part, floats, stored
+from bdkn.storage.fields import Instance, floats, stored
 from bdkn.typing import Array, Float32Array
 
 Values = Any
@@ -165,7 +165,7 @@ class NetworkSpec:
     n_inputs: int
     hidden: tuple[int, ...] = (50, 50)
     activation: str = "relu"
-    head: Annotated[Head, Part(MeanVarianceHead)] = MEAN_VARIANCE
+    head: Annotated[Head, Instance(MeanVarianceHead)] = MEAN_VARIANCE
 
     def __post_init__(self) -> None:
         check_number("n_inputs", self.n_inputs, low=1, whole=True)

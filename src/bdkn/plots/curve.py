@@ -195,7 +195,7 @@ class CurveDisplay(Display[CurveData]):
 
 
 _RANGE = 200.0
-"""Largest width with a colour of its own, in units of the smallest."""
+"""Maximum width with a colour of its own, in units of the smallest."""
 
 
 @dataclass(frozen=True, eq=False)

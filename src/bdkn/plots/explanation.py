@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _ERRORS = 2.0
-"""Standard errors that the lines at the ends of bars extend to each side."""
+"""Half-length of the error bars, in standard errors."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,7 @@ _GAUSSIAN_END = 9.0
 """Standard deviations beyond which a Gaussian has no probability."""
 
 _MAX_DISTANCE = 1e100
-"""Largest distance of these ends from the centre, in units of the scale."""
+"""Maximum distance of these ends from the centre, in units of the scale."""
 
 _LAST_LEVEL = 8.1
 """Standard deviations at which the level of a Gaussian is as close to one as floats are."""

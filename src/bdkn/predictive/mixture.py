@@ -374,7 +374,7 @@ class StudentTMixture(Located):
         from bdkn.kernels import student_mixture
 
         function = getattr(student_mixture, name)
-        parts = row_slices(len(self), THREAD_ROWS)
+        parts = row_slices(len(self.loc), THREAD_ROWS)
         found: list[Any] = [None] * len(parts)
 
         def compute(k: int) -> None:

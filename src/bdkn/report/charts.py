@@ -25,10 +25,10 @@ WIDE, NARROW = 720.0, 344.0
 """Widths of a chart in pixels: for a large screen and for a phone."""
 
 _TICKS = 5
-"""About the number of grid lines of a vertical axis."""
+"""Approximate number of grid lines of a vertical axis."""
 
 _MAX_DOTS = 320
-"""Largest number of rows that are drawn; of more rows, evenly spaced ones are drawn."""
+"""Maximum number of rows that are drawn; of more rows, evenly spaced ones are drawn."""
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -164,10 +164,10 @@ PARTS = {
 """Parts of the variance, in the order in which they are drawn."""
 
 _MAX_DRIVERS = 12
-"""Largest number of columns whose effects are drawn."""
+"""Maximum number of columns whose effects are drawn."""
 
 _MAX_MEMBERS = 24
-"""Largest number of members whose weights are drawn."""
+"""Maximum number of members whose weights are drawn."""
 
 _FIFTHS = ("surest fifth", "second", "third", "fourth", "least sure fifth")
 

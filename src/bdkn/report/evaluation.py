@@ -26,19 +26,19 @@ PIT_BINS = 10
 """Bins of the PIT histogram."""
 
 CHANCE = 0.95
-"""Probability of the ranges that chance allows."""
+"""Probability of the ranges that are consistent with calibration."""
 
 _RESAMPLES = 500
-"""Draws of the bootstrap."""
+"""Number of bootstrap resamples."""
 
 _MAX_ROWS = 100
-"""Largest number of rows that are explained."""
+"""Maximum number of rows that are explained."""
 
 _BINS = 5
-"""Ranges of a column of numbers, each with equally many rows."""
+"""Number of ranges of a numeric column, with about equal numbers of rows."""
 
 _MAX_VALUES = 6
-"""Largest number of values of a column that are shown separately; the others are shown together."""
+"""Maximum number of values of a column that are shown separately; the others are shown together."""
 
 _MIN_ROWS = 5
 """Minimum number of rows of a range or a value."""
@@ -78,7 +78,7 @@ class Evaluation:
 
 
 def scores_of(dist: Predictive, y: FloatArray, lower: FloatArray, upper: FloatArray) -> dict[str, FloatArray]:
-    """Return the score of each row under each measure, for predictions with intervals."""
+    """Return the score of each row by each measure."""
     error = dist.mean() - y
     return {
         "absolute": np.abs(error),
@@ -91,12 +91,12 @@ def scores_of(dist: Predictive, y: FloatArray, lower: FloatArray, upper: FloatAr
 
 
 def resample(n: int) -> FloatArray:
-    """Return weights (resamples, n) of the bootstrap, the share of each row in a draw of n rows; always the same."""
+    """Return the bootstrap weights (resamples, n) of n rows, from a fixed seed."""
     return np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=_RESAMPLES) / n
 
 
 def chance_of(n: int, share: float, probability: float = CHANCE) -> tuple[float, float]:
-    """Return the central range of the share of successes in n trials of probability ``share``."""
+    """Return the central range of the fraction of successes in n trials of probability ``share``."""
     low, high = stats.binom.interval(probability, n, share)
     return float(low / n), float(high / n)
 

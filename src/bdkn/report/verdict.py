@@ -26,22 +26,22 @@ from bdkn.report.wording import count, number, percent, with_error
 from bdkn.typing import FloatArray
 
 _MANY_ROWS = 50
-"""Minimum number of rows without a warning that numbers are rough."""
+"""Minimum number of rows without a warning that scores are imprecise."""
 
 _MIN_ROWS = 20
 """Minimum number of rows to judge the calibration."""
 
 _MANY_FAR = 0.1
-"""Share of rows far from the training rows above which the page warns."""
+"""Fraction of rows far from the training rows above which the page warns."""
 
 _UNLIKELY, _VERY_UNLIKELY = 0.01, 0.001
-"""Probabilities below which chance does not explain a PIT histogram: for the verdict, and for a warning."""
+"""Significance levels of an uneven PIT histogram, for the verdict and for a warning."""
 
 _LARGE_BIAS = 3.5
-"""Number of standard errors above which the mean error is a bias."""
+"""Number of standard errors of the mean error above which it counts as bias."""
 
 _SAME_ROW = 1e-9
-"""Largest ratio of a distance to the typical one for which a row is equal to a training row."""
+"""Maximum ratio of a distance to the typical one for which a row is equal to a training row."""
 
 _LISTED_ROWS = 8
 """Number of rows in the table of the least sure ones."""

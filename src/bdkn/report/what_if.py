@@ -16,15 +16,15 @@ from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
 
 MAX_BYTES = 8_000_000
-"""Largest size of a model in a page, in bytes; densities of neighbours of a larger one are omitted, then all of it."""
+"""Maximum size of a model in a page, in bytes; densities of neighbours of a larger one are omitted, then all of it."""
 
 _MAX_DOUBLES = 40_000
-"""Largest number of coordinates of prototypes that are stored in double precision."""
+"""Maximum number of coordinates of prototypes that are stored in double precision."""
 
 _SECONDS_PER_DAY = 86_400.0
 
 _STEPS = 200
-"""Steps of a slider."""
+"""Number of steps of a slider."""
 
 _ENCODED = ("kind", "fill", "missing", "cycles", "inputs")
 """Keys of a described column that the page needs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 _MAX_SHARE = 1e6
-"""Largest share that is written in percent."""
+"""Maximum share that is written in percent."""
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -68,7 +68,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file in it")
     if not target.is_file():
-        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}; check the name and the folder")
     try:
         with open(target, "rb") as file:
             start = file.read(8)

@@ -253,7 +253,7 @@ class Entropy:
         must(valid, "must be None or numbers >= 0")
 
 
-class Part:
+class Instance:
     """An object of one of some classes; a class is given by itself or by its name."""
 
     def __init__(self, *classes: type | str) -> None:
@@ -402,7 +402,7 @@ def content_of(hint: Any) -> Content:
     names = [name for name, cls in STORED.items() if hint in cls.__mro__]
     if not names:
         raise TypeError(f"{hint} must be annotated with its content, as in Annotated[FloatArray, floats('n')]")
-    return Part(*names)
+    return Instance(*names)
 
 
 _PLAIN: dict[Any, Content] = {bool: Flag(), int: Number(whole=True), float: Number(), str: Text()}
@@ -427,7 +427,7 @@ def _content_of_union(hints: tuple[Any, ...]) -> Content:
     if NoneType in hints:
         return Maybe(_content_of_union(tuple(hint for hint in hints if hint is not NoneType)))
     contents = list(map(content_of, hints))
-    parts = [content for content in contents if isinstance(content, Part)]
+    parts = [content for content in contents if isinstance(content, Instance)]
     if len(contents) > 1 and len(parts) < len(contents):
         raise TypeError(f"{' | '.join(map(str, hints))} must be annotated with its content")
-    return Part(*(name for part in parts for name in part.names)) if parts else contents[0]
+    return Instance(*(name for part in parts for name in part.names)) if parts else contents[0]

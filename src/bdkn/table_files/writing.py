@@ -119,9 +119,8 @@ def writing(path: str | os.PathLike[str], *, formulas: bool = False) -> Iterator
 
     form = format_of(path)
     with ExitStack() as stack:
-        raw: Any = sys.stdout.buffer
-        if os.fspath(path) != STREAM:
-            raw = stack.enter_context(replacing(Path(path)))
+        to_stream = os.fspath(path) == STREAM  # standard output may be an object without bytes
+        raw: Any = sys.stdout.buffer if to_stream else stack.enter_context(replacing(Path(path)))
         with ExitStack() as inner:
             file = inner.enter_context(pa.PythonFile(_Unclosed(raw), mode="w"))
             if form.gzip:
