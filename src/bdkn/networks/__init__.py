@@ -1,12 +1,10 @@
 """Networks as plain arrays, and the engines that train them."""
 
 from bdkn.networks.job import (
-    ENGINES,
     OBJECTIVES,
     SCHEDULES,
     Engine,
     EpochReport,
-    Hook,
     Job,
     Objective,
     Task,
@@ -22,24 +20,13 @@ from bdkn.networks.mlp import (
     Trained,
     initial_networks,
     join,
-    n_binned_columns,
     with_encoding,
 )
 from bdkn.networks.settings import NetworkSettings
-from bdkn.networks.spec import (
-    ACTIVATIONS,
-    MEAN_VARIANCE,
-    MIN_VARIANCE,
-    Functions,
-    Head,
-    MeanVarianceHead,
-    NetworkSpec,
-    softplus,
-)
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, Functions, Head, NetworkSpec, softplus
 
 __all__ = [
     "ACTIVATIONS",
-    "ENGINES",
     "MEAN_VARIANCE",
     "MIN_VARIANCE",
     "OBJECTIVES",
@@ -49,9 +36,7 @@ __all__ = [
     "EpochReport",
     "Functions",
     "Head",
-    "Hook",
     "Job",
-    "MeanVarianceHead",
     "MixedNetworks",
     "NetworkSettings",
     "NetworkSpec",
@@ -65,7 +50,6 @@ __all__ = [
     "get_engine",
     "initial_networks",
     "join",
-    "n_binned_columns",
     "softplus",
     "with_encoding",
 ]

@@ -6,14 +6,12 @@ dates, text. Codes with leading zeros, such as "00123", remain text.
 
 from __future__ import annotations
 
-from bdkn.table_files.formats import STREAM, TableFormat, check_output, format_of
+from bdkn.table_files.formats import STREAM, check_output, format_of
 from bdkn.table_files.reading import column_names, open_blocks, read_table
-from bdkn.table_files.writing import BlockWriter, writing
+from bdkn.table_files.writing import writing
 
 __all__ = [
     "STREAM",
-    "BlockWriter",
-    "TableFormat",
     "check_output",
     "column_names",
     "format_of",
