@@ -10,7 +10,7 @@ import pytest
 from bdkn.model import density as module
 from bdkn.model.density import (
     ScoredRows,
-    calibrated,
+    choose_calibration,
     encode_inputs,
     equal_rows,
     is_better,
@@ -106,7 +106,7 @@ def test_of_equal_scores_the_first_is_chosen(n_jobs, monkeypatch):
     scores = {0.2: 1.0, 0.5: 1.0}
     monkeypatch.setattr(ScoredRows, "evenly_spaced", lambda self, most: self)
     monkeypatch.setattr(module, "log_scores", lambda density, rows: np.full(len(Y), scores.get(density.tilt, 0.0)))
-    density = calibrated(MIXED, scored(Y, STUDENT), n_jobs)
+    density = choose_calibration(MIXED, scored(Y, STUDENT), n_jobs)
     assert (density.tilt, density.narrowing) == (0.2, 1.0)
 
 
@@ -116,7 +116,7 @@ def test_the_tilt_is_chosen_again_for_another_narrowing(monkeypatch):
     monkeypatch.setattr(
         module, "log_scores", lambda density, rows: np.full(len(Y), best.get((density.tilt, density.narrowing), 0.0))
     )
-    density = calibrated(MIXED, scored(Y, STUDENT), 1)
+    density = choose_calibration(MIXED, scored(Y, STUDENT), 1)
     assert (density.tilt, density.narrowing) == (0.3, 0.8)
 
 

@@ -114,7 +114,7 @@ def accepted_inputs(pairs: list[Pair]) -> tuple[bool, bool]:
 
 
 def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
-    """Return which estimators, and whether ``cv``, request which metadata that ``fit`` of ``model`` receives."""
+    """Return the metadata of ``fit`` of ``model`` that estimators and ``cv`` request."""
     router = MetadataRouter(owner=model).add_self_request(model)
     if isinstance(cv, str):
         return router
@@ -273,7 +273,7 @@ def route_parameters(
 
 
 def _taken(values: Mapping[str, Any], numbers: IndexArray, n: int) -> dict[str, Any]:
-    """Return the parameters of a ``fit`` for some of n rows, where they hold one value per row."""
+    """Select some of n rows in those parameters of a ``fit`` that have one value per row."""
     taken = dict(values)
     for name, value in values.items():
         if hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n:
@@ -372,7 +372,7 @@ class FoldFitter:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 
     def _fit_model(self, model: Any, name: str, numbers: IndexArray, at_once: int) -> None:
-        """Fit a model to some of the rows; one that would use several cores uses one if others are fitted, too."""
+        """Fit a model to some of the rows; it uses one core if other models are fitted at the same time."""
         rows, parameters = self.rows[numbers], _taken(self.parameters.get(name, {}), numbers, len(self.rows))
         settings = model.get_params() if at_once > 1 else {}
         n_jobs = {key: value for key, value in settings.items() if key.split("__")[-1] == "n_jobs"}
@@ -394,7 +394,7 @@ class FoldFitter:
             model.set_params(**greedy)
 
     def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[list[EstimatorMember], HeldOut]:
-        """Return the members and their held-out predictions in scaled units, by which variances are calibrated.
+        """Calibrate the variances of members; return the members and their held-out predictions in scaled units.
 
         ``fold_of`` is the number of the fit that was made without a row, None if some member predicts with other fits.
         """
@@ -429,7 +429,7 @@ class FoldFitter:
 
 
 def _odd_column(X: Any) -> tuple[Any, str] | None:
-    """Return the name of the first column of a frame that many models cannot use, and its content; None if none."""
+    """Return name and content of the first column of a frame that many models cannot use; None if there is none."""
     if not (hasattr(X, "columns") and is_frame(X)):
         return None
     for name in column_names(X):

@@ -46,7 +46,7 @@ def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
 def train_on_all_rows(
     params: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None, *, combined: bool
 ) -> tuple[TableReader, NetworkMembers, Design, int]:
-    """Train every network on all rows; return those that did not diverge, with their outputs, and how many there were.
+    """Train all networks on all rows; return those that did not diverge with their outputs, and the number trained.
 
     A network diverged if a weight, or an output on any training row, is not finite, or its square is not.
     """

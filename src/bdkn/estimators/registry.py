@@ -72,7 +72,7 @@ def load(path: str | os.PathLike[str], *, member_classes: Sequence[type] = ()) -
 def restore(
     arrays: Arrays, document: Document, path: str, member_classes: Sequence[type] = ()
 ) -> ProbabilisticRegressor:
-    """Return the regressor of the content of the file ``path``, which is checked before anything computes with it."""
+    """Return the regressor from the content of the file ``path``, after a check of all its parts."""
     name = document.get("model")
     if not isinstance(name, str) or name not in REGRESSORS:
         raise ModelFileError(f"{path} holds a {name!s:.80}; this version knows {', '.join(REGRESSORS)}")
@@ -98,7 +98,7 @@ def restore(
 
 @cache
 def _installed() -> str:
-    """Return the version of this library; finding it takes longer than refusing a file."""
+    """Return the version of this library; the look-up is slow, so it is done for messages only."""
     return version("bdkn")
 
 

@@ -163,7 +163,7 @@ class Outside:
 
     @property
     def root(self) -> FloatArray:
-        """The matrix (n, R) whose product with its transpose is the covariance that is added."""
+        """A square root (n, R) of the covariance that is added."""
         assert self.directions is not None, "rows of a joint prediction have directions"
         return self.std[:, None] * self.directions
 
@@ -243,7 +243,7 @@ def combine(
 
     @cache
     def fit(τ: float) -> tuple[float, float, Posterior | None]:
-        """Return prior variance, log evidence and posterior for a given τ, without the posterior if rows are few."""
+        """Return prior variance, log evidence and posterior (None if rows are few) for a given τ."""
         w = v**-τ
         if few and (found := few.evidence(w, share, prior_variance, MAX_WEIGHT_VARIANCE, 1.0 / H)):
             return *found, None
@@ -374,7 +374,7 @@ class Combination:
         return Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
 
     def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
-        """Return the combination for members that in predictions are each the mean of several fits.
+        """Return the combination for predictions in which each member is the mean of several fits.
 
         It was fitted to a ``forecast`` by one fit of each member; ``fold_variance`` (n, H) is the variance of a
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
@@ -472,7 +472,7 @@ class Combination:
         return np.asarray(squares @ (len(self.weights) * np.square(self.weights)))
 
     def covariance(self, forecast: Forecast) -> FloatArray:
-        """Return the covariance of all rows together, which share β and the function outside."""
+        """Return the joint covariance of all rows, which share β and the extrapolation error δ."""
         joint = self.posterior.joint(self._features(forecast), self._noise(forecast))
         shape = (self.averaging * self.tails.scale) ** 2 * joint.shape
         if forecast.outside is not None:
@@ -480,7 +480,7 @@ class Combination:
         return student_t_covariance(self.tails.df, shape)
 
     def draw(self, forecast: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return joint draws (n, size) of targets: the rows share β, σ² and the function outside.
+        """Return joint draws (n, size) of targets: the rows share β, σ² and the extrapolation error δ.
 
         Draws of the conjugate model are mapped row by row to the chosen tails, quantile by quantile, so that each row
         has exactly its own predictive.

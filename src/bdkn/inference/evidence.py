@@ -331,7 +331,7 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, wides
 
 
 def _peak(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of the falling slope; an end that is a root itself may have the wrong sign by rounding."""
+    """Return the root of a decreasing slope; at an end that is a root, rounding may change the sign."""
     if slope(low) <= 0.0:
         return low
     return high if slope(high) >= 0.0 else float(brentq(slope, low, high, xtol=1e-13))

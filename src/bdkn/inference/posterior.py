@@ -244,7 +244,7 @@ class Posterior:
     mean : array (H,)
         Posterior mean μₙ of the weights.
     root : array (H, H)
-        A square root of the precision Λₙ, upper-triangular up to the order of its columns.
+        A square root of the precision Λₙ, upper triangular after a permutation of its columns.
     a, b : float
         Shape and scale of the distribution of σ².
     prior : Prior
@@ -269,7 +269,7 @@ class Posterior:
     prior: Annotated[Prior, sizes(W="n_weights")]
 
     def check(self) -> None:
-        """Raise unless the root is invertible and upper-triangular up to the order of its columns."""
+        """Raise unless the root is invertible and upper triangular after a permutation of its columns."""
         H, filled = len(self.mean), self.root != 0.0
         last = H - 1 - filled[::-1].argmax(axis=0)
         must(filled.any(axis=0).all(), "root must be invertible; it has a column of zeros")
@@ -331,7 +331,7 @@ class Posterior:
     def leave_one_out(
         self, Phi: ArrayLike, y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
     ) -> StudentT:
-        """Return the predictive of each of the posterior's rows given all the others, in closed form.
+        """Return the leave-one-out predictive of each row of the posterior, in closed form.
 
         The prior mean and variance are kept as they are. Of a row that counts several times, one observation is taken
         out.
@@ -406,7 +406,7 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
 def leave_out(
     post: Posterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
 ) -> tuple[float | FloatArray, FloatArray, FloatArray]:
-    """Return degrees of freedom, centre and scale of each row's predictive given all other rows, for one target."""
+    """Return degrees of freedom, centre and scale of the leave-one-out predictive of each row, for one target."""
     c, a, e, h, left = _without_each_row(post, phi, y, w, counts)
     b = np.maximum(post.b - c * w * e**2 / left / 2.0, EPS * post.b)
     df: float | FloatArray = 2.0 * post.a - 1.0 if counts is None else 2.0 * a
@@ -432,7 +432,7 @@ class BlockPosterior:
     mean : array (H, q)
         Posterior mean μₙ of the weights.
     root : array (H, H)
-        A square root of the precision Λₙ, upper-triangular up to the order of its columns.
+        A square root of the precision Λₙ, upper triangular after a permutation of its columns.
     a : float
         Half of the degrees of freedom of predictions.
     b : array (q, q)
@@ -501,7 +501,7 @@ class BlockPosterior:
     def leave_one_out(
         self, Phi: ArrayLike, Y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
     ) -> VectorT:
-        """Return the predictive of each of the posterior's rows given all the others, in closed form."""
+        """Return the leave-one-out predictive of each row of the posterior, in closed form."""
         phi, targets = checked_features(Phi, len(self.mean)), np.asarray(Y, dtype=np.float64)
         if targets.shape != (len(phi), self.n_targets):
             raise InvalidParameterError(f"Y must be ({len(phi)}, {self.n_targets}); got shape {targets.shape}")
@@ -595,7 +595,7 @@ def block_posterior(stats: Statistics, prior: Prior) -> BlockPosterior:
 def _without_each_row(
     post: Posterior | BlockPosterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return for each row: the count c that is taken out, a₋ᵢ, the residual e, φᵢᵀΛₙ⁻¹φᵢ, and 1 - h."""
+    """Return for each row: the count c that is left out, a₋ᵢ, the residual e, φᵢᵀΛₙ⁻¹φᵢ, and 1 - h."""
     c = np.ones(len(y)) if counts is None else np.minimum(counts, 1.0)
     a = post.a - c / 2.0
     if np.any(a <= 0.0):
@@ -608,7 +608,7 @@ def _without_each_row(
 
 
 def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
-    """Return a square root of Λ₀ and whether Λ₀ is positive definite: by Cholesky if it is, by eigenvectors if not."""
+    """Return a square root of Λ₀, by Cholesky or else by eigenvectors, and whether Λ₀ is positive definite."""
     if (Λ0.diagonal() > 0.0).all() and np.count_nonzero(Λ0) == len(Λ0):  # a diagonal matrix
         return np.sqrt(Λ0), True
     if (np.abs(Λ0 - Λ0.T) > 1e-12 * np.abs(Λ0)).any():
@@ -623,7 +623,7 @@ def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
 
 
 def _log_volume(root: FloatArray) -> float:
-    """Return log|det R| for R upper-triangular up to the order of its columns."""
+    """Return log|det R| for R that is upper triangular after a permutation of columns."""
     pivots = root.diagonal().tolist()
     if 0.0 in pivots:  # the columns are in another order: in all but one, a zero comes to lie on the diagonal
         pivots = root[:, triangular_order(root)].diagonal().tolist()
@@ -631,7 +631,7 @@ def _log_volume(root: FloatArray) -> float:
 
 
 def solve(root: FloatArray, b: FloatArray) -> FloatArray:
-    """Return R⁻¹b for R upper-triangular up to the order of its columns, and (H, n) ``b``."""
+    """Return R⁻¹b for R upper triangular after a permutation of columns, and (H, n) ``b``."""
     x = np.empty_like(b)
     order = triangular_order(root)
     x[order] = blas.dtrsm(1.0, root[:, order], b)

@@ -79,7 +79,7 @@ def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 
 def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return R⁻ᵀΦᵀ (H, n) for R upper-triangular up to the order of its columns.
+    """Return R⁻ᵀΦᵀ (H, n) for R that is upper triangular after a permutation of columns.
 
     Entry k is the part of φ that the entries before it do not explain, divided by the pivot. If that part is rounding
     error, the entry is zero: a small pivot would make it large.
@@ -100,7 +100,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 
 def triangular_order(root: FloatArray) -> IndexArray:
-    """Return the order of the columns that makes ``root``, invertible, triangular: that of their last entries."""
+    """Return the column order that makes the invertible ``root`` triangular: by the last nonzero entry."""
     zeros_below: IndexArray = (root[::-1] != 0.0).argmax(axis=0)
     return (-zeros_below).argsort()
 

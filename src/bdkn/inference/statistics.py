@@ -135,7 +135,7 @@ class Factor:
 
     @lazy
     def denoised(self) -> Denoised:
-        """The factor with exactly the rank it has up to rounding, the order of its columns, and its singular values."""
+        """The factor without singular values that are rounding errors."""
         H = len(self.ref)  # nearly always R is well-conditioned by its singular values, and stays as it is
         U, s, _, failed = lapack.dgesdd(self.root[:H, :H])
         if not failed and s[-1] > WELL_CONDITIONED * s[0]:
@@ -162,7 +162,7 @@ class Factor:
 
 
 class Denoised(NamedTuple):
-    """A factor [R Z; 0 P] with R = U diag(s) Vᵀ of exactly the rank it has up to rounding: s holds no zeros.
+    """A factor [R Z; 0 P] with R = U diag(s) Vᵀ, in which singular values that are rounding errors are removed.
 
     Column k belongs to the weight with number ``order[k]``.
     """
@@ -330,7 +330,7 @@ class Statistics:
 
 
 def read_chunk(chunk: Chunk) -> tuple[Observations, float, float]:
-    """Return the rows of a chunk, their number and Σ c log w; Φ keeps its dtype until a slice of it is used."""
+    """Return the rows of a chunk, their number, and Σ c log w; slices of Φ are converted when they are used."""
     Phi, y, precision, counts = (*chunk, None, None)[:4]
     phi, targets = np.asarray(Phi), np.asarray(y, dtype=np.float64)
     shape = phi.shape[1:] + targets.shape[1:]  # of the weights: (H,), or (H, q) for a block
@@ -380,7 +380,7 @@ def append(root: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def checked_root(root: FloatArray) -> FloatArray:
-    """Return the root; raise if it is not finite, as NaN or infinity in any row makes it, or too large."""
+    """Return the root; raise if it is too large or, because a row holds NaN or infinity, not finite."""
     if not dlange("M", root) < _MAX_SQUARABLE:  # for LAPACK, NaN is the largest
         raise InvalidParameterError(
             "Phi and y must be finite, and small enough that their squares do not overflow; "

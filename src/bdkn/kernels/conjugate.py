@@ -75,7 +75,7 @@ def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 @compiled
 def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return R⁻ᵀΦᵀ (H, n) for R upper-triangular up to the order of its columns.
+    """Return R⁻ᵀΦᵀ (H, n) for R that is upper triangular after a permutation of columns.
 
     Entry k is the remainder of φ after the entries before it, divided by the pivot. A remainder that is only rounding
     error is set to zero, since a small pivot would make it large.
@@ -105,7 +105,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 @compiled
 def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
-    """Return the order of the columns, by their last non-zero entry, that makes the invertible ``root`` triangular."""
+    """Return the column order that makes the invertible ``root`` triangular: by the last nonzero entry."""
     order = np.zeros(len(root), np.intp)
     for j in range(len(root)):
         last = len(root) - 1

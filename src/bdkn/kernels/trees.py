@@ -205,7 +205,7 @@ ROOT_2PI_INVERSE = 0.3989422804014327
 
 @compiled
 def find_nodes(nodes: NDArray[Any], roots: Ints, inputs: Float32Array, fewest: int) -> Ints:
-    """Return (2, m, trees): the leaf of each row in each tree, and the last node before it with ``fewest`` rows.
+    """Return (2, m, trees): the leaf of each row in each tree, and the last node above with ``fewest`` rows or more.
 
     A tree stays in the processor's cache while all rows pass through it.
     """
@@ -231,7 +231,7 @@ def _average_shares(
     weights: FloatArray,
     numbers: IndexArray,
 ) -> tuple[int, float]:
-    """Write the neighbours of one row: their numbers, and their shares in the nodes of usable trees, with sum one.
+    """Write the numbers of the neighbours of one row, and their average weights over the nodes of usable trees.
 
     Returned are the number of neighbours and the mean product of the shares that two trees give to the same rows.
     ``total`` must be zero, and is zero afterwards.
@@ -273,7 +273,7 @@ def _merge(
     out: tuple[FloatArray, FloatArray, FloatArray],
     m: int,
 ) -> None:
-    """Write m weighted points as at most ``len(out[0])``: up to ``most`` with weights above ``cut``, the rest in cells.
+    """Merge m weighted points to at most ``len(out[0])``; up to ``most`` with weights above ``cut`` are kept as they are.
 
     The points of a cell are replaced by their mean, with their variance and their total weight.
     """

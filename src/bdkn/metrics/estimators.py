@@ -158,7 +158,7 @@ def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
 
 
 def plain_route_of(estimator: Any, X: Any) -> Route:
-    """Return the route to the regressor; raise if its target is transformed, as its parts have other units then."""
+    """Return the route to the regressor; raise if its target is transformed, and so has other units."""
     route = route_of(estimator, X)
     if route.maps:
         raise InvalidParameterError(

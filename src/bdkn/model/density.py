@@ -63,7 +63,7 @@ _PRIOR_ROWS = 10.0
 """Prior number of rows of the Student-t, and of the weights common to all knots at each knot."""
 
 _STACKING_STEPS = 300
-"""Steps of expectation and maximisation for the weights of a mixture."""
+"""Number of expectation-maximisation steps for the weights of a mixture."""
 
 _MIN_WEIGHT = 0.05
 """Minimum weight, at some knot, of a kind of component that is used."""
@@ -260,7 +260,7 @@ class Neighbours:
 
     @lazy
     def kind_arrays(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
-        """For each kind: whether it is of errors and of broad nodes, first and last slot, bandwidth and power."""
+        """Arrays over kinds: whether of errors, whether of broad nodes, first and last slot, bandwidth and power."""
         of_errors, is_broad, slots, bandwidth, power = self.kinds.T
         last = np.cumsum(slots.astype(np.intp))
         width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
@@ -353,7 +353,7 @@ class Forest:
 
 
 def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> tuple[Array | None, tuple[Any, ...] | None]:
-    """Return an array, or columns of a data frame (None: all of numbers), as numbers, and the names of the columns.
+    """Return an array, or columns of a data frame (None: the numeric ones), as numbers, with the column names.
 
     The table is None if there are no numbers; a sparse matrix is not converted.
     """
@@ -454,11 +454,11 @@ def fit_density(
 
     # Weights by stacking. If the mixture of all kinds with weight is not better, those kinds are tried that are errors
     # around the prediction, and leave its centre nearly as it is.
-    has_weight = stacked(neighbours, rows).shares[:, 1:].max(axis=0) >= _MIN_WEIGHT
+    has_weight = learn_weights(neighbours, rows).shares[:, 1:].max(axis=0) >= _MIN_WEIGHT
     for chosen in (has_weight, has_weight & (kinds[:, 0] > 0.0)):
         if chosen.any():
             own = rows.with_kinds(neighbours, np.flatnonzero(chosen))
-            density = calibrated(stacked(replace(neighbours, kinds=kinds[chosen]), own), own, n_jobs)
+            density = choose_calibration(learn_weights(replace(neighbours, kinds=kinds[chosen]), own), own, n_jobs)
             if is_better(density, own, n_jobs):
                 return replace(density, columns=names)
     return None
@@ -511,7 +511,7 @@ def grow_forest(
 
 
 def ranked(X: Float32Array) -> tuple[Ints, Float32Array, IndexArray]:
-    """Return the ranks (n, p) of inputs, the distinct values of all columns, and where those of each column begin."""
+    """Return ranks (n, p) of inputs, the distinct values of all columns, and the offset of each column in them."""
     values, ranks = [], np.empty(X.shape, dtype=np.int32)
     for j, column in enumerate(X.T):
         distinct, ranks[:, j] = np.unique(column, return_inverse=True)
@@ -538,7 +538,7 @@ def forest_of(trees: list[tuple[Any, ...]]) -> Forest:
 
 
 def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
-    """Return a number for each row that it shares with the rows whose inputs and targets are equal to its own."""
+    """Return a set number for each row; rows with equal inputs and targets have equal numbers."""
     odd = np.random.default_rng(0).integers(2**62, size=inputs.shape[1] + 1, dtype=np.uint64) * np.uint64(2)
     odd += np.uint64(1)
     keys = (inputs + np.float32(0.0)).view(np.int32)  # -0 becomes 0
@@ -550,7 +550,7 @@ def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
 
 
 def least_bandwidth(y: FloatArray) -> float:
-    """Return the minimum bandwidth, by the gaps between targets: a discrete target has no spikes at its values."""
+    """Return the minimum bandwidth by the gaps between targets, so that densities have no spikes at discrete values."""
     values = np.unique(y)
     return _MIN_BANDWIDTH * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
 
@@ -592,7 +592,7 @@ class ScoredRows:
         return replace(self, log_density=self.log_density.take(np.append(0, 1 + kinds), axis=1), parts=parts)
 
     def mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
-        """Return the mean of a number per row and its standard error, for which a group is one observation."""
+        """Return the mean over rows and its standard error, for which a group is one observation."""
         mean = float(np.average(gain, weights=self.counts))
         sums = np.bincount(self.groups, self.counts * (gain - mean))
         return mean, float(np.sqrt(sums @ sums) / self.counts.sum())
@@ -617,7 +617,7 @@ def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
 def stack_densities(
     log_density: FloatArray, shares: FloatArray, prior: FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
-    """Return the weights (J, K) of maximal posterior density, by expectation and maximisation.
+    """Return the maximum-a-posteriori weights (J, K), by expectation maximisation.
 
     Weights of the highest mean log density of held-out rows are those of Yao et al. (2018), a concave problem. Here the
     weights of a row are interpolated between those at a few knots, Σ_j u_j w_j with u_j ≥ 0 and Σ_j u_j = 1, which
@@ -646,8 +646,8 @@ def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> Floa
     return np.asarray(np.vecdot((weights.T @ shares.T).T, density))
 
 
-def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
-    """Return the density with weights by stacking: first those for all rows, which are the prior of those at knots."""
+def learn_weights(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
+    """Learn the weights by stacking: first common ones for all rows, which are the prior of those at knots."""
     g, log_density = rows.parts.log_agreement, rows.log_density
     knots = np.quantile(g, _KNOT_LEVELS)
     on_student = _PRIOR_ROWS * np.eye(log_density.shape[1])[:1]
@@ -657,8 +657,8 @@ def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
     return NeighbourDensity(neighbours, knots, shares)
 
 
-def calibrated(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> NeighbourDensity:
-    """Return the density with the tilt and the narrowing of the highest score, chosen in turn."""
+def choose_calibration(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> NeighbourDensity:
+    """Choose tilt and narrowing in turn, by the score."""
     some = rows.evenly_spaced(_MAX_CALIBRATED)
 
     def best(candidates: list[NeighbourDensity]) -> NeighbourDensity:

@@ -85,7 +85,7 @@ def describe_model(model: Any) -> Described:
 
 
 def describe_columns(encoder: TableEncoder) -> list[Described]:
-    """Return how each column of a data frame becomes codes, and the codes become inputs of the networks.
+    """Describe the conversion of data frame columns to codes, and of codes to inputs of the networks.
 
     Each column has its ``name``, ``kind`` ("number", "boolean", "duration", "date", "category", "text" or "unused") and
     ``n_codes``. A number, boolean, duration or date has the code ``fill`` where it is missing and, if ``missing``, a

@@ -92,7 +92,7 @@ class Columns:
 
     @classmethod
     def fit(cls, X: Any, some: IndexArray) -> Columns:
-        """Compute ranges from all rows, and centers and scales from the different ones among the rows ``some``."""
+        """Compute ranges from all rows, and centers and scales from the distinct rows among ``some``."""
         known = _known_values(X)
         low, high = np.full((2, X.shape[1]), np.nan)
         for _, block in table_blocks(X):
@@ -177,7 +177,7 @@ def _numbers(X: Any, known: tuple[tuple[str, ...] | None, ...]) -> FloatArray:
 
 
 def _by_column(function: Callable[[FloatArray], float], table: FloatArray) -> FloatArray:
-    """Return a function of the numbers of each column that are not missing, 0 if all are missing."""
+    """Apply a function to the numbers of each column that are not missing; 0 if all are missing."""
     known = ~np.isnan(table)
     return np.array([function(column[at]) if at.any() else 0.0 for column, at in zip(table.T, known.T, strict=True)])
 
@@ -232,7 +232,7 @@ class Support:
         return step, np.linalg.norm(step, axis=1) / self.typical
 
     def ratio(self, Z: FloatArray, exact: BoolArray) -> FloatArray:
-        """Return the ratio of standardized rows (n, p), or a bound on it that is at most 1 where ``exact`` (n,) is not.
+        """Return the ratio of standardized rows (n, p), or a bound of at most 1 where not ``exact`` (n,).
 
         Most rows lie inside, which the distance to one of a few prototypes shows.
         """
@@ -394,7 +394,7 @@ class Widening:
         return cls(support, slopes, 0.0, 0.0).with_spread(spread, counts)
 
     def with_spread(self, spread: FloatArray, counts: FloatArray | None) -> Widening:
-        """Return the widening for members of which the ``spread`` on held-out rows is known."""
+        """Return the widening with thresholds from the ``spread`` of the members on held-out rows."""
         order = np.argsort(spread)
         total = np.cumsum(np.ones(len(order)) if counts is None else counts[order])
         levels = np.array([_TYPICAL_DISAGREEMENT, _USUAL_DISAGREEMENT]) * total[-1] * (1 - 1e-12)
@@ -433,7 +433,7 @@ def gate(ratio: FloatArray) -> FloatArray:
 
 
 def _slopes(support: Support, X: Any, numbers: IndexArray, predictions: FloatArray) -> FloatArray:
-    """Return the rms slope of the predictions along each standardized column, none below a fraction of the largest.
+    """Return the rms slope of the predictions along each standardized column, at least a fraction of the largest.
 
     They solve (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)² by least squares with a², b ≥ 0, over pairs of rows. Rows that are
     equal count once; the pairs that are farthest apart, such as those with an outlier, are not used.

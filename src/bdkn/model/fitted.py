@@ -116,7 +116,7 @@ class FittedModel:
     def with_training_rows(
         self, X: Any, numbers: IndexArray | None, sets: IndexArray | None = None, *, density: bool, n_jobs: int | None
     ) -> Self:
-        """Return the model with extra variance away from the training rows X and, if wanted, densities of neighbours.
+        """Return the model with extra variance far from the training rows X and, on request, densities of neighbours.
 
         Densities are used if held-out rows, the rows ``numbers`` of X (None: all), are predicted better by them;
         ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
@@ -175,7 +175,7 @@ class FittedModel:
             return self.members.forecast(X, self.targets, self.held_out)
 
     def predict(self, X: Any, *, joint: bool = False) -> CombinedPrediction:
-        """Return the prediction of checked rows; ``joint`` for all together, as moments and draws need it."""
+        """Return the prediction of checked rows; moments and draws need a ``joint`` one."""
         forecast, unit, shift = self.forecast(X), self.targets.scale, self.targets.mean
         if self.density is not None:  # which is a density in scaled units
             unit, shift = 1.0, 0.0
@@ -252,7 +252,7 @@ class FittedModel:
         return self.provenance
 
     def check_not_updated(self, action: str) -> None:
-        """Raise if the model has absorbed rows: what other members predict for them is not known."""
+        """Raise if the model has absorbed rows, for which predictions of other members are not known."""
         if self.updates is not None:
             raise InvalidParameterError(
                 f"members cannot be {action} after rows were absorbed, as the model keeps statistics of these rows and "

@@ -22,7 +22,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 @stored
 @dataclass(frozen=True, eq=False)
 class RowMemory:
-    """Keys (n,) of rows, from the oldest to the newest, and how many times each is counted (n,).
+    """Hashes (n,) of rows, from the oldest to the newest, and their counts (n,).
 
     ``is_complete`` is False if some absorbed rows are not remembered: those beyond ``MAX_ROWS``, or of other models.
     """

@@ -89,7 +89,7 @@ class TargetSettings:
         return self._named(self.target, rows.y)
 
     def _with_evident_bounds(self, y: FloatArray) -> Self:
-        """Return the parameters with the bound 0 if many targets are 0 and none is less, and 1 for shares likewise."""
+        """Add the lower bound 0 if many targets are 0 and none is less, and likewise the upper bound 1 of shares."""
         if self.lower is not None or self.upper is not None or y.min() != 0.0 or not _are_many(y == 0.0):
             return self
         return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _are_many(y == 1.0) else None)
@@ -222,7 +222,7 @@ def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
 
 
 def link_scores(table: FloatArray, y: FloatArray, links: Sequence[Link]) -> FloatArray:
-    """Return the log density (links, n) of each target under each link, by trees that have not drawn its row."""
+    """Return the log density (links, n) of each target under each link, predicted out of bag."""
     linked = np.stack([link.forward(y) for link in links], axis=1)
     middle, size = np.median(linked, axis=0), np.std(linked, axis=0)
     linked = (linked - middle) / size
@@ -252,7 +252,7 @@ def _best_density(t: FloatArray, centre: FloatArray, logs: FloatArray, ends: Flo
 
 
 def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
-    """Return the predictions for each row by the trees of a small forest that have not drawn it."""
+    """Return the out-of-bag predictions of a small forest."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     forest = ExtraTreesRegressor(_TREES, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)

@@ -206,7 +206,7 @@ _LaterRows = tuple[FloatArray, Keys, FloatArray, Callable[[FloatArray | None], S
 
 
 def _read(model: FittedModel, updates: Updates, rows: Rows) -> _LaterRows:
-    """Return what is known of rows to absorb or to remove; raise if the link has no value for a target."""
+    """Prepare rows to absorb or to remove; raise if the link is not defined for a target."""
     low, high = model.targets.link.support
     with np.errstate(invalid="ignore", divide="ignore"):
         y = model.targets.transform(rows.y)

@@ -107,7 +107,7 @@ def activate(mem: Floats, start: int, count: int, activation: int) -> None:
 
 @compiled
 def activate_with_slopes(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
-    """Turn pre-activations into activations in place and write their slopes to another location."""
+    """Convert pre-activations to activations in place, and write the slopes to another location."""
     a, d = mem[value : value + count], mem[slope : slope + count]
     if activation == RELU:
         for i in range(count):
@@ -156,7 +156,7 @@ def _workspace(layers: Table, ld: int) -> Floats:
 
 @compiled
 def _encode(mem: Floats, ld: int, n_columns: int, columns: Line, bins: Floats) -> None:
-    """Write the features of the bins of a batch behind its columns, with the same bits as ``PiecewiseLinear``."""
+    """Append the bin features of a batch to its columns, with the same bits as ``PiecewiseLinear``."""
     for k in range(len(columns)):
         lower, width, mean, scale = bins[0, k], bins[1, k], bins[2, k], bins[3, k]
         x = mem[columns[k] * ld : (columns[k] + 1) * ld]

@@ -399,7 +399,7 @@ _CODES: dict[type, int] = {GaussianNLL: NLL, BetaNLL: BETA_NLL, SquaredError: MS
 
 
 class FusedEngine:
-    """Trains networks on threads, without Python between their steps; the same bits for any ``n_jobs``."""
+    """Engine that trains networks on threads in compiled code, with the same bits for any ``n_jobs``."""
 
     def __repr__(self) -> str:
         return "FusedEngine()"
@@ -442,7 +442,7 @@ class FusedEngine:
 
 @dataclass(frozen=True)
 class Run:
-    """The training of one job: its rows and settings, which stay, and its state, which changes."""
+    """Training of one job: its rows and settings, and its current state."""
 
     spec: NetworkSpec
     data: Data

@@ -262,7 +262,7 @@ class Task:
 
 
 def encoded_rows(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
-    """Return rows with the inputs that networks with an encoding (None: without one) are trained on."""
+    """Return the rows with inputs encoded by ``encoding`` (None: unchanged)."""
     return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
 
 
@@ -274,7 +274,7 @@ def train_tasks(
     watch: Float32Array | None = None,
     on_epoch: Hook | None = None,
 ) -> list[Trained]:
-    """Train tasks by one call of the engine's ``train_many`` if it has this method, else one after the other.
+    """Train tasks by one call of ``train_many`` if the engine has this method, else one after the other.
 
     ``train_many`` has the arguments of this function but ``watch``, which is for one task. The numbers of jobs in
     reports count through all tasks.
@@ -291,7 +291,7 @@ def train_tasks(
 
 
 def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
-    """Return the hook for some of the jobs, which replaces their numbers by those among all jobs."""
+    """Return a hook for some of the jobs that reports their numbers among all jobs."""
     if on_epoch is None:
         return None
 

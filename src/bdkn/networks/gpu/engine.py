@@ -95,7 +95,7 @@ def _train_on_cpu(
 
 @dataclass(frozen=True)
 class _Training:
-    """A call of the engine: the training of tasks on a device, in parts if its memory does not suffice."""
+    """Training of tasks on a device, in parts if its memory does not suffice."""
 
     device: Cuda
     precision: str
