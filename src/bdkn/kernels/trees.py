@@ -273,7 +273,7 @@ def _merge(
     out: tuple[FloatArray, FloatArray, FloatArray],
     m: int,
 ) -> None:
-    """Merge m weighted points to at most ``len(out[0])``; up to ``most`` with weights above ``cut`` are kept as they are.
+    """Merge m weighted points to at most ``len(out[0])``; up to ``most`` with weights above ``cut`` are kept.
 
     The points of a cell are replaced by their mean, with their variance and their total weight.
     """
