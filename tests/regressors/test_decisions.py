@@ -18,15 +18,15 @@ LOC = np.linspace(-1.0, 2.0, N)
 
 
 def outcomes():
-    """Return outcomes of each form: a density, point masses and a density, and a lattice."""
+    """Return outcomes of each form: a density, point masses and a density, and discrete values."""
     shares = np.linspace(0.1, 0.3, 2 * N).reshape(N, 2)
-    lattice = np.full((N, 4), 0.25)
+    discrete = np.full((N, 4), 0.25)
     return {
         "student-t": Outcome.of(StudentT(6.0, LOC, 0.8)),
         "mixture": Outcome.of(GaussianMixture(np.column_stack([LOC, LOC + 1.0]), 0.4)),
         "transformed": Outcome.of(Transformed(Gaussian(LOC / 3.0, 0.4), LogLink())),
         "masses": Outcome(np.array([0.0, 1.5]), shares, Gaussian(LOC, 1.0)),
-        "lattice": Outcome(np.array([0.0, 1.0, 2.0, 5.0]), lattice, None),
+        "discrete": Outcome(np.array([0.0, 1.0, 2.0, 5.0]), discrete, None),
     }
 
 
@@ -79,9 +79,9 @@ class TestProbabilities:
             np.testing.assert_allclose(found, (drawn > threshold).mean(axis=1), atol=0.006)
 
     def test_a_threshold_on_a_value_does_not_count_it(self):
-        masses, lattice = outcomes()["masses"], outcomes()["lattice"]
-        np.testing.assert_allclose(probability_above(lattice, 1.0), 0.5)
-        np.testing.assert_allclose(probability_above(lattice, np.nextafter(1.0, 0.0)), 0.75)
+        masses, discrete = outcomes()["masses"], outcomes()["discrete"]
+        np.testing.assert_allclose(probability_above(discrete, 1.0), 0.5)
+        np.testing.assert_allclose(probability_above(discrete, np.nextafter(1.0, 0.0)), 0.75)
         step = probability_above(masses, np.nextafter(0.0, -1.0)) - probability_above(masses, 0.0)
         np.testing.assert_allclose(step, masses.shares[:, 0], atol=1e-12)
 
@@ -125,7 +125,7 @@ class TestProbabilities:
         far = upper > 0.05
         np.testing.assert_allclose(with_zeros.predict_above(X, upper)[far], 0.1, atol=1e-6)
 
-    def test_a_lattice_of_a_model(self, with_counts, data):
+    def test_a_discrete_target_of_a_model(self, with_counts, data):
         X, values = data[0], with_counts.predict_values(data[0])
         expected = sum(share for value, share in values.items() if value > 2.0)
         np.testing.assert_allclose(with_counts.predict_above(X, 2.0), expected, atol=1e-12)

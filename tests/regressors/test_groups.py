@@ -240,7 +240,7 @@ def test_settings_observed_several_times_share_a_fold():
 
 
 @pytest.mark.parametrize("make", [network, lambda: BayesianStackingRegressor([("line", Ridge()), ("net", network())])])
-def test_a_wild_value_leaves_the_other_rows_alone(make):
+def test_an_outlier_leaves_the_other_rows_alone(make):
     outlying = X.copy()
     outlying[5, 1] = 1e6 * X[:, 1].std()
     model = BDKNRegressor(**grouped(**{**QUICK, "epochs": 150, "learning_rate": 3e-2, "early_stopping": False})).fit(
