@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -61,7 +62,7 @@ def test_the_reason_for_a_failed_rival_is_recorded_and_the_others_are_measured(s
     every, graph = script.rivals, "torch, baddbmm, CUDA graph"  # which would be another process that fails likewise
     monkeypatch.setattr(script, "rivals", lambda *given: {**every(*given), graph: "left to the other"})
     found = script.against_rivals(setting, script.replace(script.SHAPES[0], members=2, rows=64))["us_per_step"]
-    assert found["bdkn"] > 0.0
+    assert np.isfinite(found["bdkn"])  # the difference of two times, which is negative on a busy machine
     assert "Error: " in found["torch, baddbmm, eager"]
     assert found[graph] == "left to the other"
 
