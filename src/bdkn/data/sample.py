@@ -128,8 +128,7 @@ def exact_sum(values: FloatArray) -> Fraction:
 class SampleCandidates:
     """Candidates for the sample among some rows, in their order, and totals of all these rows as in ``Sample``.
 
-    Each row has a random key. The sample consists of the rows with the smallest keys, so the candidates are the
-    ``rows`` (None: no rows) with the smallest ``keys`` of a part.
+    They are the ``rows`` (None: no rows) with the smallest random ``keys`` of a part; the sample has those of all rows.
     """
 
     rows: Rows | None = None

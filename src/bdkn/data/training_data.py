@@ -38,8 +38,7 @@ DTYPES = (np.float64, np.float32)
 class TrainingData(Splitting):
     """Checked rows of a fit: ``rows`` are all of them (a data frame as codes), ``encoded`` the used ones as inputs.
 
-    For rows in blocks, these are the rows of ``sample`` (None: rows in memory). ``is_new`` is False if an earlier fit
-    has read the same rows.
+    For rows in blocks, these are the rows of ``sample``; ``is_new`` is False if an earlier fit has read the same rows.
     """
 
     reader: TableReader

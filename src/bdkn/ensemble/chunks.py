@@ -1,8 +1,7 @@
 """Chunks of encoded rows, training on them, and their statistics.
 
 The networks of a member, one per fold, go through the chunks together, each member in an order of its own. A pass over
-a chunk is a pure function of their state and the chunk: any thread or process can make it, or repeat it after an error,
-with the same result.
+a chunk is a pure function of their state and the chunk, which any thread or process can compute, or repeat.
 
 A ``ChunkStore`` keeps the chunks of a fit, on this machine or on a cluster. The results have the same bits in both.
 """

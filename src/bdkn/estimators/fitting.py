@@ -144,9 +144,8 @@ def cross_fit_networks(
             members = tuple(plan.names.index(name) for name in names)
             networks = trained.networks[network_numbers(members, H, len(trained.networks) // H - plan.refit)]
             tempering, slopes = model.combination.tempering, model.targets.log_derivative
-            return chunks.statistics(
-                ChunkStatistics(names, members, networks, plan, tempering, ensemble.variances, slopes)
-            )
+            task = ChunkStatistics(names, members, networks, plan, tempering, ensemble.variances, slopes)
+            return chunks.statistics(task)
 
     is_finite = trained.networks.is_finite()
     provenance = provenance or FitProvenance.of(params, entropy, encoded, digest)
