@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bdkn import BDKNRegressor, DeepEnsembleRegressor
+from bdkn import BDKNRegressor, DeepEnsembleRegressor, TrainingOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import NetworkSettings
 from bdkn.networks.settings import EFFORTS, MIN_EPOCHS, MIN_MEMBERS, Clock, default_size, reduced
@@ -117,3 +117,12 @@ def test_members_are_added_with_the_epochs_that_the_limit_left(table):
         limited.add_members(1, *table)
     more = limited.set_params(epochs=2, time_limit=None).add_members(1, *table)
     assert more.n_trained_ == 5
+
+
+def test_with_fewer_epochs_than_the_warm_up_no_variance_was_trained(table):
+    options = {**SMALL, "training": TrainingOptions(warmup_epochs=2)}
+    with pytest.warns(UserWarning, match="for 2 of 20 epochs"):
+        limited = BDKNRegressor(**options, n_members=6, epochs=20, time_limit=1e-9).fit(*table)
+    same = BDKNRegressor(**options, n_members=4, epochs=2).fit(*table)
+    np.testing.assert_array_equal(limited.held_out_.variances, same.held_out_.variances)
+    np.testing.assert_array_equal(limited.predict_var(table[0]), same.predict_var(table[0]))

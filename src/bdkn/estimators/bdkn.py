@@ -249,11 +249,11 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         metadata: Mapping[str, Any] = MappingProxyType({}),
         former: FittedModel | None = None,
     ) -> FittedModel:
-        """Return the model of a fit; with a ``former`` one, members are added to it, and parameters are checked."""
+        """Return the model of a fit; with a ``former`` one, whose parameters were checked, members are added to it."""
         params = self._checked() if former is None else self
         if metadata and params.has_networks and former is None:
             raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
-        if params.design == "in-sample":
+        if params.design == "in-sample":  # the published method
             return fit_published(params, X, y, sample_weight, groups)
         with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
             if params.has_networks:
@@ -277,12 +277,14 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                 found.n_trained,
             )
 
-            # Extra variance for extrapolation, densities of neighbours, and the posterior of all rows
+            # Extra variance for extrapolation, densities of neighbours; of rows in blocks, the posterior of all rows
             density = params.density == "auto" and params.design == "cross-fit"
-            model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=params.n_jobs)
-            if found.all_rows is not None:
+            model = model.with_training_rows(
+                found.X, found.held_out_rows, found.sets, density=density, n_jobs=params.n_jobs
+            )
+            if found.statistics_of_all_rows is not None:
                 with stage("predict held-out rows"):
-                    model = model.with_all_rows(found.all_rows(model), options.prior_variance)
+                    model = model.with_all_rows(found.statistics_of_all_rows(model), options.prior_variance)
         return model
 
     if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A fit, step by step: networks, or estimators of any kind, are cross-fitted, then selected and combined.
+"""Cross-fitting of networks, step by step; ``members.py`` does the same for other models, ``bdkn.py`` combines them.
 
 Rows in memory, in blocks and on a cluster take the same steps. Of rows in blocks, only a sample is in memory:
 it determines encodings, link, selection and density. All rows train the networks and enter the posterior.
@@ -44,10 +44,10 @@ from bdkn.typing import IndexArray
 class CrossFit:
     """Cross-fitted members and their held-out predictions, before they are selected and combined.
 
-    ``finite`` are the numbers of the members that did not diverge. ``X`` is the table of the rows in memory as members
-    see it; ``numbers`` are those of its rows that are held out (None: all), ``sets`` those of the sets of its rows that
-    belong together (None: each row is one). ``all_rows`` returns the statistics of all held-out rows for a model,
-    where not all rows are in memory.
+    ``finite`` are the numbers of the members that did not diverge, ``n_trained`` is how many were trained, selected or
+    not. ``X`` is the table of the rows in memory as members see it; ``held_out_rows`` are the numbers of its rows that
+    are held out (None: all), ``sets`` those of the sets of its rows that belong together (None: each row is one). Where
+    not all rows are in memory, ``statistics_of_all_rows`` returns those of all held-out rows for a model.
     """
 
     reader: TableReader
@@ -58,9 +58,9 @@ class CrossFit:
     provenance: FitProvenance
     n_trained: int
     X: Any
-    numbers: IndexArray | None
+    held_out_rows: IndexArray | None
     sets: IndexArray | None
-    all_rows: Callable[[FittedModel], HeldOutStatistics] | None = None
+    statistics_of_all_rows: Callable[[FittedModel], HeldOutStatistics] | None = None
 
 
 def cross_fit_networks(
@@ -95,7 +95,7 @@ def cross_fit_networks(
     settings = NetworkSettings.of(params)
     first, size = 0 if former is None else former.n_trained, settings.size(n_rows)
     n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
-    n_fits = n_fits if isinstance(n_fits, int) else 1
+    n_fits = n_fits if isinstance(n_fits, int) else 1  # the number of folds of a splitter is not known yet
     settings.check_memory(*rows.X.shape, n_members=size.n_members, fits=n_fits, combined=True)
 
     # Link and scales of the targets, scales of the inputs
@@ -109,37 +109,40 @@ def cross_fit_networks(
             inputs = Standardizer.fit(rows)
     else:
         reader, targets, inputs = former.reader, former.targets, former.networks.ensemble.inputs
-    encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
+    scaled = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
     # Which network is trained on which rows, within the time limit
-    digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
-    provenance = None if former is None else former.provenance_to_add(params, encoded, digest)
+    digest = "blocks"  # rows in blocks are not compared with those of later fits
+    if source is None:
+        digest = data.digest(None if params.design == "hold-out" else params.cv)
+    provenance = None if former is None else former.provenance_to_add(params, scaled, digest)
     entropy = seed_sequence(params.random_state).entropy if provenance is None else provenance.entropy
     units = None if data.sample is None else data.sample.units
     plan = FoldPlan.of(params, data, entropy, range(first, size.n_members), units=units)
     if units is not None:
-        settings = settings.with_params(epochs=size.epochs)
-    chosen = {}
+        settings = settings.with_params(epochs=size.epochs)  # "auto" is that of all rows, not of the sample
+    reduced = {}
     if clock is not None:
-        limited = within_limit(settings, encoded, clock, plan.rows_per_member * n_rows / len(encoded))
+        limited = within_limit(settings, scaled, clock, plan.rows_per_member * n_rows / len(scaled))
         if limited is not settings:
-            settings, chosen = limited, {"epochs": limited.params.epochs}
-            plan = FoldPlan.of(params, data, entropy, range(first, settings.size(n_rows).n_members), units=units)
+            settings, reduced = limited, {"epochs": limited.params.epochs}
+            size = settings.size(n_rows)
+            plan = FoldPlan.of(params, data, entropy, range(first, size.n_members), units=units)
 
     # Training of all networks in one call, in memory or on chunks of all rows
-    all_rows = None
+    statistics_of_all_rows = None
     if data.sample is None or data.sample.is_complete:
-        trained = settings.train(encoded, plan.seeds, plan.members, plan.rows)
+        trained = settings.train(scaled, plan.seeds, plan.members, plan.rows)
     else:
         _check_trains_on_chunks(settings)
-        encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
+        encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, scaled.X.shape[1])
         with stage("write chunks"):
             chunks.write(data.sample, encoding, KnownInputs(data.sample.numbers, rows.X))
         passes = len(plan.names) * chunks.n_chunks * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
-            trained = chunks.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
+            trained = chunks.train(settings, scaled, plan, data.sample.total / n_rows, on_pass)
 
-        def all_rows(model: FittedModel) -> HeldOutStatistics:
+        def statistics_of_all_rows(model: FittedModel) -> HeldOutStatistics:
             names, ensemble, H = model.members.names, model.networks.ensemble, len(plan.names)
             members = tuple(plan.names.index(name) for name in names)
             networks = trained.networks[network_numbers(members, H, len(trained.networks) // H - plan.refit)]
@@ -148,40 +151,39 @@ def cross_fit_networks(
             return chunks.statistics(task)
 
     is_finite = trained.networks.is_finite()
-    provenance = provenance or FitProvenance.of(params, entropy, encoded, digest)
-    if chosen:
-        provenance = replace(provenance, parameters={**provenance.parameters, **chosen})
+    provenance = provenance or FitProvenance.of(params, entropy, scaled, digest)
+    if reduced:
+        provenance = replace(provenance, parameters={**provenance.parameters, **reduced})
 
     # Predictions for held-out rows, and the variance that is used for each member
+    adds_linear = needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members
     with on_device_of(params.engine):
-        candidates = Candidates.of(trained, is_finite, encoded, plan)
+        candidates = Candidates.of(trained, is_finite, scaled, plan)
     if former is not None:
-        in_use, all_finite = former.networks, np.ones(len(former.members), dtype=bool)
-        earlier = Candidates(in_use.names, in_use.trained, all_finite, former.required_held_out())
-        candidates = earlier.join(candidates)
-    elif needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members:
-        if all_rows is not None:
+        earlier, all_finite = former.networks, np.ones(len(former.members), dtype=bool)
+        candidates = Candidates(earlier.names, earlier.trained, all_finite, former.required_held_out()).join(candidates)
+    elif adds_linear:
+        if statistics_of_all_rows is not None:
             raise InvalidParameterError(
                 f"a linear member is fitted to at most {CHUNK_ROWS} rows, those that are kept in memory; got "
                 f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
-        candidates = fit_linear(encoded, plan).join(candidates)
+        candidates = fit_linear(scaled, plan).join(candidates)
     own_variance = get_objective(params.objective, settings.training.beta).trains_variance
     own_variance = own_variance and settings.training.warmup_epochs < size.epochs  # before, squared error trains
     members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
-    finite = finite_members(is_finite, candidates.names)
     return CrossFit(
-        reader,
-        members,
-        finite,
-        held_out,
-        targets,
-        provenance,
-        first + len(plan.names),
-        rows.X,
-        plan.held_out,
-        data.sets,
-        all_rows,
+        reader=reader,
+        members=members,
+        finite=finite_members(is_finite, candidates.names),
+        held_out=held_out,
+        targets=targets,
+        provenance=provenance,
+        n_trained=first + len(plan.names),
+        X=rows.X,
+        held_out_rows=plan.held_out,
+        sets=data.sets,
+        statistics_of_all_rows=statistics_of_all_rows,
     )
 
 

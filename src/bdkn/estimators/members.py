@@ -227,16 +227,16 @@ def cross_fit_estimators(
         held_out = former.required_held_out().join(held_out)
     is_finite, names = held_out.filled().scores().is_finite, [member.name for member in fitted]
     return CrossFit(
-        reader,
-        EstimatorMembers(tuple(fitted), candidates, folds),
-        finite_members(is_finite, names, _NOT_FINITE),
-        held_out,
-        targets,
-        provenance,
-        len(fitted),
-        rows.X,
-        held_out_rows,
-        data.sets,
+        reader=reader,
+        members=EstimatorMembers(tuple(fitted), candidates, folds),
+        finite=finite_members(is_finite, names, _NOT_FINITE),
+        held_out=held_out,
+        targets=targets,
+        provenance=provenance,
+        n_trained=len(fitted),
+        X=rows.X,
+        held_out_rows=held_out_rows,
+        sets=data.sets,
     )
 
 
