@@ -161,7 +161,7 @@ class Order:
     level: FloatArray
 
     def table(self) -> dict[str, FloatArray]:
-        """Return quantity, cost and level by name."""
+        """Return a dict of the columns ``quantity``, ``cost`` and ``level``."""
         return {"quantity": self.quantity, "cost": self.cost, "level": self.level}
 
     def to_frame(self) -> Any:
@@ -170,7 +170,7 @@ class Order:
 
 
 def check_quantiles(quantiles: ArrayLike) -> FloatArray:
-    """Return the levels of quantiles as a list; raise unless they are probabilities."""
+    """Return the levels of quantiles as a one-dimensional array; raise unless they are probabilities."""
     levels = np.atleast_1d(read_numbers("quantiles", quantiles))
     if levels.ndim > 1 or not levels.size:
         raise InvalidParameterError(f"quantiles must be a level, or a list of levels; got shape {levels.shape}")

@@ -139,9 +139,9 @@ class CategoryColumn:
     """Encoder of categories; ``inputs`` (k + 2, q) has a row for each of k values, missing values and unseen values.
 
     The code of a value is its number, k if it is missing, and k + 1 if it is unseen, that is, not in the training rows.
-    Inputs are an indicator of each frequent value; the number of the value if the category is ordered; and, as the last
-    ones, if ``n_target`` is 2, the mean normal score of the targets of rows with the value and the logarithm of the
-    number of these rows.
+    Inputs are an indicator of each frequent value, and the number of the value if the category is ordered. If
+    ``n_target`` is 2, the last two inputs are statistics of the training rows with the value: the mean of their
+    targets, transformed by rank to a normal distribution, and the logarithm of their number.
     """
 
     name: ColumnName

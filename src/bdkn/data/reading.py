@@ -224,7 +224,7 @@ def read_text(column: RawColumn) -> RawColumn:
 
 
 def as_numbers(column: RawColumn, kind: str) -> RawColumn:
-    """Convert a text column in the format ``form`` to numbers of a kind; raise with the first row that is invalid."""
+    """Convert a text column to the kind number, date, duration or boolean; raise an error at the first invalid row."""
     form = column.form
 
     def read(text: str) -> float:

@@ -38,7 +38,7 @@ class MemberScores:
 
     @classmethod
     def of(cls, parts: Iterable[ScoredPart], *, own_variance: bool = True) -> Self:
-        """Return the scores on rows given in parts; without ``own_variance``, with each one's ``constant_variance``."""
+        """Return the scores on rows given in parts; unless ``own_variance``, with mean squared errors as variances."""
         squared = scored = np.zeros(1)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -166,7 +166,7 @@ class HeldOut:
             return np.where(self._average(errors * logs) > 2.0 * chance, factor, np.nan)
 
     def scores(self, *, own_variance: bool = True) -> MemberScores:
-        """Return the members' scores on these rows; without ``own_variance``, with each one's ``constant_variance``."""
+        """Return the members' scores on these rows; unless ``own_variance``, with mean squared errors as variances."""
         return MemberScores.of([(self.y, self.counts, self.means.T, self.variances.T)], own_variance=own_variance)
 
     def filled(self) -> Self:

@@ -779,7 +779,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def density_(self) -> NeighbourDensity | None:
-        """Mixture of the Student-t and densities of neighbours; None: predictions are Student-t distributions."""
+        """Mixture of the Student-t and a kernel density of similar training rows; None: predictions are Student-t."""
         return self._fitted().density
 
     @property
@@ -952,7 +952,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def folds_(self) -> Folds | OwnFolds:
-        """Folds of members that are estimators; ``folds_.of_member(name)`` are those of a member."""
+        """With a list of members or "auto": cross-validation folds; ``folds_.of_member(name)`` returns those of one."""
         return self._fitted().estimators.folds
 
     @property

@@ -45,7 +45,7 @@ class SavedModel:
     made: Annotated[dict[str, Any], Named(Plain())] | None = None
 
     def check(self) -> None:
-        """Raise unless facts about the origin are as commands read them."""
+        """Raise unless the entries of ``made``, such as rows and versions, have the types that commands expect."""
         facts = self.made or {}
         for name, content in _FACTS.items():
             if name in facts:

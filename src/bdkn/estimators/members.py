@@ -103,7 +103,7 @@ def in_use(estimators: Any) -> list[Pair]:
 
 
 def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (``clone`` copies it)."""
+    """Return whether a model is fitted anew in each fold: it has ``fit`` and is not frozen (``FrozenEstimator``)."""
     return hasattr(model, "fit") and hasattr(model, "predict") and clone(model) is not model
 
 

@@ -130,7 +130,7 @@ NETWORKS: Mapping[str, Constraint] = {
     "verbose": check_verbosity,
     "effort": _choice(*EFFORTS),
 }
-"""Constraints of the parameters of networks, beside ``random_state``, which ``seed_sequence`` checks."""
+"""Constraints of the parameters of networks, except ``random_state``, which ``seed_sequence`` checks."""
 
 COMBINED: Mapping[str, Constraint] = {
     "effort": NETWORKS["effort"],

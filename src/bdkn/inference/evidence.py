@@ -277,7 +277,7 @@ def choose_prior_variance(
 
 
 def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, widest: float, size: float) -> float:
-    """Return ``choose_prior_variance`` of rows with this spectrum."""
+    """Return the prior variance of the weights, chosen by ``method`` as in ``choose_prior_variance``."""
     if not isinstance(method, str):
         check_number("prior variance", method, low=0.0, strict=True)
         check_number("1 / prior variance", 1.0 / method, low=0.0)

@@ -55,7 +55,7 @@ def dot(a: FloatArray, b: FloatArray) -> float:
 def location_scale(
     root: FloatArray, μ: FloatArray, Phi: FloatArray, noise: FloatArray, unit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return φᵀμ and √(unit (v + φᵀ(RᵀR)⁻¹φ)) for each row φ of ``Phi``, with R as in ``whitened``, v the ``noise``."""
+    """Return location φᵀμ and scale √(unit (v + φᵀ(RᵀR)⁻¹φ)) for each row φ of ``Phi``; R is ``root``, v ``noise``."""
     loc, scale = np.empty(len(Phi)), leverage(root, Phi)
     for i in range(len(Phi)):
         loc[i] = dot(Phi[i], μ)

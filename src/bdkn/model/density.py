@@ -146,7 +146,7 @@ class Components(NamedTuple):
 @stored
 @dataclass(frozen=True, eq=False)
 class NeighbourDensity:
-    """Mixture of the Student-t and the densities of neighbours.
+    """Mixture of the Student-t and a kernel density of similar training rows, the neighbours.
 
     ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind of component at ``knots``, values of the
     logarithm of the agreement of the trees. Components far out in the mixture lose weight by the power ``tilt``, and
@@ -211,7 +211,7 @@ class NeighbourDensity:
         return self.tilt, math.exp(self.tilt * math.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)), self.narrowing
 
     def mixture_of(self, parts: Components) -> MixtureArrays:
-        """Return the mixtures of training rows with these components."""
+        """Return the mixture distributions of training rows, given their Gaussian components."""
         from bdkn.kernels.trees import weigh
 
         n, slots = len(parts.position), self.neighbours.kind_arrays[2:4]

@@ -358,7 +358,7 @@ _WARNING_PROTOTYPES = 10
 """Minimum number of prototypes for a warning; with fewer, nearly all rows are far."""
 
 _WARNING_ROWS, _WARNING_SHARE = 20, 0.25
-"""Minimum number and fraction of far rows for a warning."""
+"""Minimum number and fraction of rows far from the training rows for a warning; both are required."""
 
 
 @stored

@@ -51,7 +51,7 @@ _CHUNK_STEPS = 64
 """Maximum number of steps of one CUDA graph."""
 
 Work = Callable[..., None]
-"""A function of a hashable key and tensors; it reads these tensors and writes to other tensors in place."""
+"""Type of functions for CUDA graphs: of a hashable key and input tensors, with results written to other tensors."""
 
 
 class Graphs:

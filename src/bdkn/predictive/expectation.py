@@ -137,11 +137,11 @@ def _expectation(dist: Predictive, function: Function, tolerance: float, numbers
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """Student-t distributions (T,), whose weighted sums are those of n rows; df = inf is a Gaussian.
+    """Weighted Student-t components (T,) of the distributions of n rows, for quadrature; df = inf is a Gaussian.
 
-    ``target`` returns the targets (m, k) of values (m, k) of terms, given their rows (m,). ``bounds`` (T, 2), in units
-    of s, are those of the target. ``ends_by_level`` is True if targets are the quantiles of a distribution whose tails
-    are unknown.
+    ``target`` maps values (m, k) of components in the rows (m,) to targets (m, k). ``bounds`` (T, 2) are the limits of
+    the integration variable s that follow from bounds of the target. ``ends_by_level`` is True for a distribution of
+    which only quantiles are known, not the tails.
     """
 
     n: int

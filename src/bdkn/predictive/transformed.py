@@ -233,7 +233,7 @@ class Transformed(Predictive):
 
     @lazy
     def _limits(self) -> FloatArray:
-        """The levels (n, 2) of the base, moved, at the ends of the image."""
+        """Probabilities (n, 2) of the base, shifted by ``_moved``, below the two ends at which it is truncated."""
         if self._is_whole:
             return np.broadcast_to([0.0, 1.0], (len(self), 2))
         return np.where(np.isfinite(self._ends), self.base.cdf(self._ends - self._moved[:, None]), [0.0, 1.0])

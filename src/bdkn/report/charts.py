@@ -1,7 +1,7 @@
-"""Charts of the page, as SVG.
+"""Charts of the HTML report, as SVG.
 
-Colours are classes of the page's style, so that a chart follows its theme. ``data-tip`` is what the page shows of a
-mark under the pointer.
+Colours are CSS classes, so that a chart follows the light or dark theme of the page. The attribute ``data-tip`` is the
+tooltip of a dot or a bar.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Items:
-    """A tuple, or a list, of any number of values of one content."""
+    """A tuple, or a list, of any length; each value follows the same rule ``content``."""
 
     content: Content
     container: type[list[Any]] | type[tuple[Any, ...]] = tuple
@@ -293,7 +293,7 @@ class Sized:
 
 
 def sizes(**symbols: str | Callable[[Any], int]) -> Sized:
-    """Return an annotation that binds each symbol to a size: an attribute of the value, or a function of it."""
+    """Return an annotation that sets symbols of array shapes, such as H, to an attribute or a function of the value."""
     return Sized({name: attrgetter(by) if isinstance(by, str) else by for name, by in symbols.items()})
 
 
@@ -410,14 +410,14 @@ _PLAIN: dict[Any, Content] = {bool: Flag(), int: Number(whole=True), float: Numb
 
 
 def _content_of_annotated(hint: Any, *notes: Any) -> Content:
-    """Return the content of ``Annotated[hint, *notes]``: the first note but ``Sized`` ones, or that of the hint."""
+    """Return the rule for values of ``Annotated[hint, *notes]``: the first in ``notes``, or else that of ``hint``."""
     types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     others = tuple(one for one in types if one is not NoneType)
     contents: list[Content] = [note for note in notes if not isinstance(note, Sized)]
     content = contents[0] if contents else _content_of_union(others)
     if others == (int,) and isinstance(content, Number):
         content = replace(content, whole=True)
-    for note in notes:
+    for note in notes:  # sizes are checked in addition
         if isinstance(note, Sized):
             content = replace(note, content=content)
     return Maybe(content) if NoneType in types else content
