@@ -29,9 +29,9 @@ WALK = runpy.run_path(str(ROOT / "benchmarks" / "walk.py"))
 # its message. A change that makes a number much smaller lowers the limit. ``python docs/tools/architecture.py`` and
 # ``python benchmarks/walk.py`` print the numbers.
 LIMITS = {
-    "files": 184,
-    "lines": 42_300,
-    "pairs of repeated lines": 9,
+    "files": 160,
+    "lines": 39_000,
+    "pairs of repeated lines": 4,
     "own classes in the MRO of BDKNRegressor": 2,
     "own classes in the MRO of BayesianStackingRegressor": 3,
     "own classes in the MRO of DeepEnsembleRegressor": 2,
@@ -45,7 +45,7 @@ LIMITS = {
     "file switches of from_paper fit": 35,
     "package switches of from_paper fit": 18,
     "file switches of stack fit": 104,
-    "package switches of stack fit": 67,
+    "package switches of stack fit": 64,
 }
 
 MIN_LINES = 6
