@@ -139,7 +139,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module."""
+    """Import a public name of this package from its module, on first use."""
     from importlib import import_module
     from importlib.metadata import version
 

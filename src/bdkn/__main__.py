@@ -1,4 +1,4 @@
-"""The command ``bdkn``, also as ``python -m bdkn``."""
+"""Entry point of the command ``bdkn``, which is also started by ``python -m bdkn``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bdkn.errors import MissingExtraError, require
 
 
 def main() -> None:
-    """Run the command; if a package is missing, print the extra that installs it and exit with code 1."""
+    """Run the command ``bdkn``; if its packages are not installed, print how to install them and exit with code 1."""
     try:
         require("typer", "rich", extra="cli")
     except MissingExtraError as error:

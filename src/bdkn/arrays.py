@@ -22,7 +22,7 @@ _NO_NUMBERS = {
     "m": "durations: divide them by a unit of time, such as numpy.timedelta64(1, 's')",
     "V": "a structured array: numpy.lib.recfunctions.structured_to_unstructured makes a table of it",
 }
-"""Descriptions of arrays that do not hold numbers, with advice, by the NumPy kind of their type."""
+"""Parts of error messages on arrays that do not hold real numbers, with advice, by the ``kind`` of their dtype."""
 
 
 def is_frame(X: Any) -> bool:
@@ -41,7 +41,7 @@ def is_frame(X: Any) -> bool:
 
 
 def column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a data frame; raise if some are equal."""
+    """Return the names of the columns of a data frame; raise if two columns have the same name."""
     if hasattr(X, "column_names"):
         names = [name for name in X.column_names if not _INDEX_NAMES.fullmatch(name)]
     else:
@@ -117,7 +117,7 @@ def check_readable(name: str, given: Any) -> None:
 
 
 def _as_array(name: str, given: Any) -> NDArray[Any]:
-    """Return an array of any type; raise if the conversion fails."""
+    """Convert to an array of any dtype; raise if the conversion fails."""
     try:
         return np.asarray(given)
     except Exception as error:  # ragged lists, objects with their own __array__
@@ -125,7 +125,7 @@ def _as_array(name: str, given: Any) -> NDArray[Any]:
 
 
 def _place(place: Any) -> str:
-    """Return the place of a value in words: its row and, in a table, its column."""
+    """Return the position of a value in words, for messages: its row and, in a table, its column."""
     numbers = [int(number) for number in place]
     if not numbers:
         return "it"

@@ -19,7 +19,7 @@ LARGE_CELLS = 1 << 22
 
 
 def rows_within(cells: int, cells_per_row: int) -> int:
-    """Return the number of rows of a block of at most this size; at least one."""
+    """Return the number of rows of a block with at most ``cells`` cells; at least one."""
     return max(1, cells // max(1, cells_per_row))
 
 

@@ -27,13 +27,13 @@ def versions(others: Sequence[str] = ()) -> dict[str, str]:
 
 @cache
 def hardware() -> dict[str, Any]:
-    """Return processor, number of cores, memory in GiB and system; the memory is None where it is not known."""
+    """Return processor, number of cores, memory in GiB and operating system; the memory is None if it is unknown."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     try:
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):  # these names are not known on every system
+    except (AttributeError, ValueError, OSError):  # not every operating system has these settings
         memory = None
     return {
         "processor": models[0] if models else platform.processor() or "unknown processor",

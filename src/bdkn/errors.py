@@ -15,13 +15,13 @@ from importlib.util import find_spec
 from typing import Any
 
 MAX_WHOLE = 2**63 - 1
-"""Maximum integer of 64 bits."""
+"""Maximum integer that a parameter can be: the largest signed integer of 64 bits."""
 
 _MAX_CHOICES = 50
-"""Maximum number of allowed names in a message."""
+"""Maximum number of allowed names that an error message lists."""
 
 _MAX_SHOWN = 200
-"""Maximum number of characters of a value in a message."""
+"""Maximum number of characters with which a message shows a value."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _MAX_SHOWN
@@ -204,7 +204,7 @@ class FewRowsWarning(UserWarning):
 
 
 def warn_user(text: str, category: type[Warning]) -> None:
-    """Issue a warning that names the line of the user's code that called this library."""
+    """Issue a warning that shows the line of the user's code that called this library."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "bdkn":
         frame, level = frame.f_back, level + 1
@@ -283,7 +283,7 @@ def _as_float(given: Any) -> float:
 def shown(given: object) -> str:
     """Return a value as shown in a message, shortened if it is long."""
     try:
-        if type(given).__name__ in ("str_", "bytes_"):  # types of NumPy, as which users did not write the value
+        if type(given).__name__ in ("str_", "bytes_"):  # NumPy types, shown as plain Python values
             given = given.item()  # type: ignore[attr-defined]
         return _SHORT.repr(given) if isinstance(given, int | str | bytes | list | tuple | dict | set) else _cut(given)
     except Exception:  # its repr fails
@@ -291,7 +291,7 @@ def shown(given: object) -> str:
 
 
 def listed(names: Iterable[object], most: int = 30) -> str:
-    """Return names as listed in a message, each as in code, at most ``most`` of them."""
+    """Return names as a comma-separated text for a message, each written as in code, at most ``most`` of them."""
     given = list(names)
     more = f" and {len(given) - most:,} more" if len(given) > most else ""
     return ", ".join(map(shown, given[:most])) + more
@@ -322,17 +322,17 @@ def check_n_jobs(name: str, given: Any) -> None:
 
 
 Constraint = Callable[[str, Any], None]
-"""A check of a parameter by its name and its value, which raises ``InvalidParameterError``."""
+"""Function that checks a parameter, given its name and value, and raises ``InvalidParameterError`` if it is wrong."""
 
 
 def check_parameters(given: object, constraints: Mapping[str, Constraint]) -> None:
-    """Raise unless the attributes of an object that are named have values that are allowed."""
+    """Check the attributes of an object that ``constraints`` names; raise if a value is not allowed."""
     for name, check in constraints.items():
         check(name, getattr(given, name))
 
 
 def check_options(name: str, given: object, *, cls: type, constraints: Mapping[str, Constraint]) -> None:
-    """Raise unless ``given`` is None, or options of a class with values that are allowed."""
+    """Raise unless ``given`` is None, or an instance of ``cls`` whose attributes have allowed values."""
     if given is None:
         return
     if not isinstance(given, cls):
@@ -341,7 +341,7 @@ def check_options(name: str, given: object, *, cls: type, constraints: Mapping[s
 
 
 def check_or(name: str, given: object, *, names: tuple[str | None, ...], check: Constraint) -> None:
-    """Raise unless ``given`` is one of ``names`` (which may include None) or, if it is no string, passes a check."""
+    """Raise unless ``given`` is one of ``names`` (which may include None), or is not a string and passes ``check``."""
     if given is None and None in names:
         return
     if not isinstance(given, str) or names == (None,):
@@ -353,7 +353,7 @@ def check_or(name: str, given: object, *, names: tuple[str | None, ...], check: 
 
 
 def check_each(name: str, given: Any, *, check: Constraint, each: str | None = None) -> None:
-    """Raise unless a value, or each value of a list, passes a check; messages use the name ``each``."""
+    """Raise unless a value, or each value of a list, passes ``check``; ``each`` is the name in messages."""
     import numpy as np
 
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
@@ -364,7 +364,7 @@ def check_each(name: str, given: Any, *, check: Constraint, each: str | None = N
 
 
 def check_layers(name: str, given: Any) -> None:
-    """Raise unless ``given`` is the number of units of a layer, or a list of them, which may be empty."""
+    """Raise unless ``given`` is the number of units of a layer, or a list of such numbers, which may be empty."""
     import numpy as np
 
     is_known = isinstance(given, int | np.integer | Sequence | np.ndarray)
@@ -375,25 +375,25 @@ def check_layers(name: str, given: Any) -> None:
 
 
 def check_trainer(name: str, given: object) -> None:
-    """Raise unless ``given`` has a method that trains networks."""
+    """Raise unless ``given`` has the method ``train``, with which engines train networks."""
     if not hasattr(given, "train"):
         raise InvalidParameterError(f"{name} must be a name or an object with a method train; got {given!r}")
 
 
 def check_bound(name: str, given: object) -> None:
-    """Raise unless ``given`` is None or a finite number."""
+    """Raise unless ``given``, a bound of the target, is None or a finite number."""
     is_finite = isinstance(given, numbers.Real) and math.isfinite(_as_float(given))
     if given is not None and not is_finite:
         raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(given)}")
 
 
 _is_inner_model: ContextVar[bool] = ContextVar("_is_inner_model", default=False)
-"""True while a model that warns of extrapolation itself predicts with its members."""
+"""True while no ``OutsideDataWarning`` is to be issued, as when a model predicts with its members."""
 
 
 @contextmanager
 def no_extrapolation_warnings() -> Iterator[None]:
-    """Predict without ``OutsideDataWarning``: the model that combines the members issues one."""
+    """Suppress ``OutsideDataWarning`` inside the block, for members of a model that issues the warning itself."""
     token = _is_inner_model.set(True)
     try:
         yield
@@ -402,13 +402,13 @@ def no_extrapolation_warnings() -> Iterator[None]:
 
 
 def warns_of_extrapolation() -> bool:
-    """Return whether predictions issue ``OutsideDataWarning``."""
+    """Return whether predictions may issue ``OutsideDataWarning`` now."""
     return not _is_inner_model.get()
 
 
 @contextmanager
 def parquet_errors(place: str) -> Iterator[None]:
-    """Convert errors of Arrow to an error that names the file."""
+    """Convert errors of Arrow inside the block to an error that names the Parquet file."""
     import pyarrow as pa
 
     try:

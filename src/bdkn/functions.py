@@ -1,6 +1,6 @@
 """Predictions of any fitted estimator that ends with a regressor of this library, and of cross-validation.
 
-The estimator may be a regressor, a pipeline, a search, a transformed target or another estimator with one inside.
+The estimator may be a regressor, or a pipeline, search, transformed target or other estimator with a regressor inside.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _ESTIMATOR = """\
 estimator : estimator
     A regressor with ``predict_dist``, or a ``Pipeline``, a search such as ``GridSearchCV``, a
-    ``TransformedTargetRegressor``, a ``FrozenEstimator`` or ``RFE`` with one inside, also one in another. Predictions
-    are those of the target before a transformation, truncated where the transformed target has bounds.
+    ``TransformedTargetRegressor``, a ``FrozenEstimator`` or ``RFE`` with such a regressor inside, at any depth.
+    Predictions are for the target before a transformation, truncated where the transformed target has bounds.
 """
 
 _MODEL = """\
@@ -44,7 +44,7 @@ _MODEL = """\
 
 
 def _documented_by(method: Callable[..., Any], example: str) -> Callable[[Function], Function]:
-    """Replace ``<sections>`` in the docstring of a function by those of a method, with an estimator and an example."""
+    """Return a decorator that puts the docstring sections of a method, and an example, in place of ``<sections>``."""
 
     def document(function: Function) -> Function:
         sections = (inspect.getdoc(method) or "").partition("\nParameters\n----------\n")[2]
@@ -67,7 +67,7 @@ def _documented_by(method: Callable[..., Any], example: str) -> Callable[[Functi
 True""",
 )
 def predict_dist(estimator: Any, X: Any) -> Predictive:
-    """Predict the distribution of each row by any fitted estimator that ends with a regressor of this library.
+    """Predict the distribution of each row with any fitted estimator that contains a regressor of this library.
 
     <sections>
     """
@@ -75,7 +75,7 @@ def predict_dist(estimator: Any, X: Any) -> Predictive:
 
 
 def predict_std(estimator: Any, X: Any) -> FloatArray:
-    """Predict the standard deviation of each row by any fitted estimator that ends with a regressor of this library.
+    """Predict the standard deviation of each row with any fitted estimator that contains a regressor of this library.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def predict_std(estimator: Any, X: Any) -> FloatArray:
 (60, 2)""",
 )
 def predict_interval(estimator: Any, X: Any, coverage: float = 0.9, **options: Any) -> FloatArray:
-    """Predict the central interval of each row by any fitted estimator that ends with a regressor of this library.
+    """Predict the central interval of each row with any fitted estimator that contains a regressor of this library.
 
     ``options`` are other parameters of the regressor's own ``predict_interval``.
 
@@ -135,7 +135,7 @@ def predict_interval(estimator: Any, X: Any, coverage: float = 0.9, **options: A
 (60, 3)""",
 )
 def predict_quantiles(estimator: Any, X: Any, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
-    """Predict quantiles of each row by any fitted estimator that ends with a regressor of this library.
+    """Predict quantiles of each row with any fitted estimator that contains a regressor of this library.
 
     <sections>
     """
@@ -153,7 +153,7 @@ def predict_quantiles(estimator: Any, X: Any, quantiles: float | Sequence[float]
 (60, 3)""",
 )
 def predict_above(estimator: Any, X: Any, threshold: ArrayLike) -> FloatArray:
-    """Predict the probability of a target above a threshold by any fitted estimator that ends with a regressor of ours.
+    """Predict the probability above a threshold with any fitted estimator that contains a regressor of this library.
 
     <sections>
     """
@@ -171,7 +171,7 @@ True""",
 def expected_cost(
     estimator: Any, X: Any, cost: decisions.CostGiven, decision: ArrayLike | None = None, *, tolerance: float = 1e-6
 ) -> FloatArray:
-    """Predict the average of a cost by any fitted estimator that ends with a regressor of this library.
+    """Predict the average of a cost with any fitted estimator that contains a regressor of this library.
 
     <sections>
     """
@@ -186,7 +186,7 @@ def expected_cost(
 True""",
 )
 def optimal_order(estimator: Any, X: Any, *, under: ArrayLike, over: ArrayLike) -> decisions.Order:
-    """Return the orders with the least average cost by any fitted estimator that ends with a regressor of this library.
+    """Return the orders with the least average cost by any fitted estimator that contains a regressor of this library.
 
     <sections>
     """
@@ -271,7 +271,7 @@ def cross_val_predict_dist(
 
 
 def _outcome_of(route: Route) -> Outcome:
-    """Return the distribution of the target as the user gave it."""
+    """Return the predicted distribution of the target before any transformation of it."""
     own = getattr(route.regressor, "_outcome", None)
     outcome: Outcome = Outcome.of(route.regressor.predict_dist(route.X)) if own is None else own(route.X)
     for transformation in route.maps:

@@ -49,5 +49,5 @@ class lazy(Generic[Value]):
     def __get__(self, instance: object | None, owner: type) -> Self | Value:
         if instance is None:
             return self
-        value = instance.__dict__[self.name] = self.compute(instance)  # found before this property from now on
+        value = instance.__dict__[self.name] = self.compute(instance)  # from now on, Python finds this value first
         return value

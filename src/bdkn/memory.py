@@ -9,7 +9,7 @@ from pathlib import Path
 from bdkn.errors import InvalidParameterError
 
 _MIN_CHECKED_BYTES = 1 << 28
-"""Size above which memory is checked, in bytes."""
+"""Size of an allocation above which the available memory is checked, in bytes."""
 
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Files with the memory limit of a container on Linux, in bytes."""
@@ -27,7 +27,7 @@ def check_memory(what: str, size: float, advice: str) -> None:
 
 
 def memory_limit() -> int | None:
-    """Return the maximum memory of this process, in bytes: that of the machine, of the container or of the process.
+    """Return the maximum memory of this process, in bytes: the lowest limit of machine, container and process.
 
     None if it is unknown.
     """
@@ -36,7 +36,7 @@ def memory_limit() -> int | None:
         with suppress(ValueError, OSError):
             known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for name in _GROUP_LIMITS:
-        with suppress(OSError, ValueError):  # there is no such file, or its content is "max"
+        with suppress(OSError, ValueError):  # there is no such file, or it contains "max"
             known.append(int(Path(name).read_text(encoding="ascii")))
             break
     try:

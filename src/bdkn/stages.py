@@ -1,7 +1,7 @@
 """Stages: the named parts of a fit or a prediction, which an observer can time or report.
 
 The stages of a fit are "encode", "train", "predict held-out rows" (or, if there are none, "predict members") and
-"combine"; those of a prediction are "predict members" and "predict". The code of a stage runs inside
+"combine"; the stages of a prediction are "predict members" and "predict". The code of a stage runs inside
 ``with stage(name):``. To observe stages, run a fit inside ``with observe_stages(observer):``. Without an observer, a
 stage takes practically no time.
 """
@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 Observer = Callable[[str], AbstractContextManager[None]]
-"""A function from the name of a stage to the context manager in which the stage runs."""
+"""Function that takes the name of a stage and returns the context manager in which the stage runs."""
 
 _observer: ContextVar[Observer | None] = ContextVar("bdkn stages", default=None)
 
 
 def stage(name: str) -> AbstractContextManager[None]:
-    """Return the context manager in which a stage runs: that of the observer, if there is one."""
+    """Return the context manager in which a stage runs; the observer, if there is one, provides it."""
     observer = _observer.get()
     return nullcontext() if observer is None else observer(name)
 
@@ -62,7 +62,7 @@ class StageTimer:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Measure the time of the block, as the stage ``name``."""
+        """Measure the time that the block takes, and add it to the time of the stage ``name``."""
         self._inside.append(0.0)
         began = time.perf_counter()
         try:

@@ -32,7 +32,7 @@ def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], max_thre
 
 
 class _Fork:
-    """State of a process made by ``fork`` from a process that had imported this library.
+    """Whether this process was made by ``fork`` after the import of this library, and whether it has warned of that.
 
     Threads do not survive a fork. In such a process, OpenMP (used by boosting and PyTorch) waits forever for the
     threads of the parent, unless it uses only one thread.
@@ -41,7 +41,7 @@ class _Fork:
     is_child = has_warned = False
 
     def begin(self) -> None:
-        """Set the state of a child process, which has not warned yet."""
+        """Record that this process was made by ``fork``, and has not warned yet."""
         self.is_child, self.has_warned = True, False
 
 
@@ -53,7 +53,7 @@ if hasattr(os, "register_at_fork"):
 def openmp_threads(threads: int) -> int:
     """Return the number of threads, out of ``threads``, that OpenMP and PyTorch may use: one after a fork, else all.
 
-    Warn once if it is reduced.
+    A warning is issued once if the number is reduced.
     """
     if not _FORK.is_child or threads < 2:
         return threads
@@ -76,10 +76,10 @@ def settle_torch() -> None:
 
 
 class _BlasLimit:
-    """Limit of BLAS to one thread in the whole process, set by its first user and removed by the last."""
+    """Limit of BLAS to one thread in the whole process; its first user sets it, and its last user removes it."""
 
     def begin(self) -> None:
-        """Start without users: threads that use it do not exist in a process made by fork."""
+        """Start without users of the limit: in a process made by fork, the threads of the parent do not exist."""
         self.lock, self.n_users = threading.Lock(), 0
         self.limit: Any = None
 
@@ -92,9 +92,9 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread.
+    """Limit BLAS to one thread inside the block.
 
-    On a busy machine its threads can wait for each other a hundred times longer than a small product takes.
+    On a busy machine, threads of BLAS can wait for each other a hundred times longer than a small product takes.
     """
     with _BLAS.lock:
         if not _BLAS.n_users:
@@ -111,7 +111,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def bounded_threads(n_rows: int, n_jobs: int = 1) -> Iterator[None]:
-    """Limit the threads of models that use OpenMP or BLAS: few for few rows, cores divided among ``n_jobs`` models.
+    """Limit the threads of OpenMP and BLAS inside the block: few for few rows; ``n_jobs`` models share the cores.
 
     Threads wait for each other after each tree of boosting and each product of matrices. On a busy machine that takes
     a hundred times longer than a small tree. The limit of OpenMP holds for the calling thread only.
@@ -124,5 +124,5 @@ def bounded_threads(n_rows: int, n_jobs: int = 1) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the thread controller of all loaded libraries; it is made again when more modules are imported."""
+    """Return an object that limits the threads of all loaded libraries; it is made again after further imports."""
     return ThreadpoolController()

@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-"""Floating-point numbers of any precision."""
+"""Type of NumPy arrays of floating-point numbers, of any precision."""
 
 FloatArray = NDArray[np.float64]
-"""Numbers in double precision."""
+"""Type of NumPy arrays in double precision (float64)."""
 
 Float32Array = NDArray[np.float32]
-"""Numbers in single precision, as networks compute with them."""
+"""Type of NumPy arrays in single precision (float32), which networks compute with."""
 
 IndexArray = NDArray[np.intp]
-"""Numbers of rows, members or networks, from 0."""
+"""Type of NumPy arrays of integers that number rows, members or networks, from 0."""
 
 BoolArray = NDArray[np.bool_]
-"""Truth values."""
+"""Type of NumPy arrays of truth values."""

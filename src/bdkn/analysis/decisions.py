@@ -19,15 +19,15 @@ from bdkn.predictive.transformed import TargetMap, row_quantiles
 from bdkn.typing import FloatArray, IndexArray
 
 Cost = Callable[[FloatArray, IndexArray], FloatArray]
-"""A cost of targets (m, k) and of the numbers (m,) of their rows."""
+"""Type of functions that return costs (m, k), given targets (m, k) and the numbers (m,) of their rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Distributions of n targets: ``values`` (k,) with the probabilities ``shares`` (n, k), and all other targets.
+    """Predicted distributions of n targets: point masses at ``values`` (k,) with probabilities ``shares`` (n, k).
 
-    ``rest`` is the distribution of targets with none of the values, None if all have one. It is the distribution of
-    which ``predict_interval`` returns intervals.
+    ``rest`` is the distribution of targets that differ from all these values; None if there are no such targets.
+    Intervals, probabilities and expected costs are computed from these distributions.
     """
 
     values: FloatArray
@@ -36,7 +36,7 @@ class Outcome:
 
     @classmethod
     def of(cls, dist: Predictive) -> Outcome:
-        """Return the outcome of predictions without point masses."""
+        """Return predicted distributions without point masses as an outcome."""
         return cls(np.empty(0), np.empty((len(dist), 0)), dist)
 
     def __len__(self) -> int:
@@ -44,11 +44,11 @@ class Outcome:
 
     @property
     def others(self) -> FloatArray:
-        """The probability (n,) of a target with none of the values."""
+        """Probability (n,) of a target that differs from all ``values``."""
         return np.clip(1.0 - self.shares.sum(axis=1), 0.0, 1.0) if len(self.values) else np.ones(len(self))
 
     def restored(self, transformation: TargetMap) -> Outcome:
-        """Return the outcome of targets that were transformed before they were predicted."""
+        """Return the outcome in the original units, if the targets were transformed before the fit."""
         rest = None if self.rest is None else transformation.restore(self.rest)
         return replace(self, values=transformation.inverse(self.values), rest=rest)
 
@@ -68,7 +68,7 @@ class Outcome:
         return quantiles_with_masses(columns, self.values, shares, self.rest)[:, 0]
 
     def linear_cost(self, decision: FloatArray, under: FloatArray, over: FloatArray) -> FloatArray:
-        """Return E[under max(y - d, 0) + over max(d - y, 0)] (n, k) of decisions d (n, k), with costs (n,) each."""
+        """Return the expected costs E[under max(y - d, 0) + over max(d - y, 0)] (n, k) of decisions d (n, k)."""
         under, over = under[:, None], over[:, None]
         apart = self.values - decision[:, :, None]
         unit = np.where(apart > 0.0, under[:, :, None] * apart, -over[:, :, None] * apart)
@@ -82,7 +82,7 @@ class Outcome:
         return np.asarray(found + self.others[:, None] * np.stack(parts, axis=1))
 
     def expected(self, cost: Cost, tolerance: float) -> FloatArray:
-        """Return the expectation (n,) of a cost."""
+        """Return the expectation (n,) of a cost that is a function of the target."""
         found = np.zeros(len(self))
         if len(self.values):
             rows = np.arange(len(self))
@@ -91,21 +91,21 @@ class Outcome:
 
 
 def _linear(under: FloatArray, over: FloatArray, decision: FloatArray) -> Cost:
-    """Return the cost of a decision (n, 1) with unit costs (n, 1), as a function of targets."""
+    """Return the linear cost of a decision (n, 1) with unit costs (n, 1), as a function of targets."""
     return lambda y, rows: _weighted(under[rows], over[rows], y - decision[rows], decision[rows] - y)
 
 
 def _weighted(under: FloatArray, over: FloatArray, excess: FloatArray, shortfall: FloatArray) -> FloatArray:
-    """Return under max(excess, 0) + over max(shortfall, 0), where a cost of zero counts nothing."""
+    """Return under max(excess, 0) + over max(shortfall, 0), where zero times infinity is zero."""
     with np.errstate(invalid="ignore", over="ignore"):
         pairs = ((under, excess), (over, shortfall))
         return np.asarray(sum(np.where(unit > 0.0, unit * np.maximum(part, 0.0), 0.0) for unit, part in pairs))
 
 
 def numbers_per_row(name: str, given: object, n: int) -> tuple[FloatArray, bool]:
-    """Return numbers (n, k) for each of n rows, and whether they were several per row.
+    """Return thresholds or decisions as an array (n, k), and whether several per row were given.
 
-    A number is that of all rows, an array (n,) one per row; several are a list, or an array (1, k) or (n, k).
+    A number applies to all n rows; an array (n,) has one per row; a list, or an array (1, k) or (n, k), has several.
     """
     numbers = read_numbers(name, given)
     is_list = isinstance(given, (list, tuple)) and numbers.ndim == 1
@@ -141,9 +141,9 @@ class Order:
     quantity : array (n,)
         The order with the least expected cost: the quantile of the target at ``level``.
     cost : array (n,)
-        Its expected cost.
+        Expected cost of this order.
     level : array (n,)
-        under / (under + over): the probability that the order is enough.
+        under / (under + over): the probability that the target does not exceed the order.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def check_quantiles(quantiles: ArrayLike) -> FloatArray:
 
 
 def probability_above(outcome: Outcome, threshold: ArrayLike) -> FloatArray:
-    """Return P(y > threshold): (n,), or (n, k) for several thresholds."""
+    """Return the probabilities P(y > threshold): shape (n,), or (n, k) for several thresholds."""
     numbers, several = numbers_per_row("threshold", threshold, len(outcome))
     found = outcome.above(numbers)
     return found if several else found[:, 0]
@@ -189,7 +189,7 @@ def probability_above(outcome: Outcome, threshold: ArrayLike) -> FloatArray:
 def expected_cost(
     outcome: Outcome, cost: CostGiven, decision: ArrayLike | None = None, tolerance: float = 1e-6
 ) -> FloatArray:
-    """Return the expectation of a cost: (n,), or (n, k) for several decisions."""
+    """Return the expected cost of each row: shape (n,), or (n, k) for several decisions."""
     check_number("tolerance", tolerance, low=1e-12, high=0.1)
     if not callable(cost):
         return _linear_cost(outcome, cost, decision)
@@ -201,7 +201,7 @@ def expected_cost(
 
 
 def optimal_order(outcome: Outcome, under: ArrayLike, over: ArrayLike) -> Order:
-    """Return the orders with the least expected cost."""
+    """Return the order with the least expected cost for each row, given the unit costs of too little and too much."""
     n = len(outcome)
     costs = [_unit_cost(name, given, n) for name, given in (("under", under), ("over", over))]
     total = costs[0] + costs[1]
@@ -234,7 +234,7 @@ def _linear_cost(outcome: Outcome, cost: Any, decision: ArrayLike | None) -> Flo
 
 
 def _unit_cost(name: str, given: ArrayLike, n: int) -> FloatArray:
-    """Return the cost (n,) of a unit in each row."""
+    """Return a unit cost as an array (n,); raise unless it is one number, or one per row, finite and at least 0."""
     numbers, several = numbers_per_row(name, given, n)
     if several:
         raise InvalidParameterError(f"{name} must be a number, or an array with one number per row; got several")

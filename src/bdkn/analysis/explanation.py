@@ -20,10 +20,10 @@ from bdkn.typing import FloatArray, IndexArray
 
 @dataclass(frozen=True, eq=False)
 class MixedRows:
-    """A table, an array or a data frame, whose columns are combined into new rows.
+    """A table from which new rows are composed: each column of a new row may come from another row.
 
-    ``owner`` (q,) is the number of the column that each input of an array belongs to: a category or a date may have
-    become several inputs, and an unused column has none. It is None for a data frame.
+    In an array, ``owner`` (q,) is the number of the column that each of q inputs belongs to: a category or a date may
+    be encoded as several inputs, and an unused column as none. ``owner`` is None for a data frame.
     """
 
     table: Any
@@ -31,7 +31,7 @@ class MixedRows:
     n_columns: int
 
     def take(self, numbers: IndexArray) -> Any:
-        """Return the rows (m, p) whose column j is that of the row ``numbers[:, j]`` of the table."""
+        """Return m new rows of p columns; column j has the values of the rows ``numbers[:, j]`` of the table."""
         if self.owner is None:
             return _frame_of([column_of(self.table, j, numbers[:, j]) for j in range(self.n_columns)], self.table)
         own = len(self.owner) == numbers.shape[1] and bool((np.diff(self.owner) == 1).all())
@@ -41,7 +41,7 @@ class MixedRows:
 
 
 def dense(table: Any, name: str = "X") -> Any:
-    """Return an array with two dimensions, or a data frame as it is; raise if the table is neither."""
+    """Return the table as a dense array, or a data frame unchanged; raise unless it has two dimensions."""
     if issparse(table):
         return table.toarray()
     if not hasattr(table, "shape") or isinstance(table, np.ndarray | np.generic):
@@ -55,7 +55,7 @@ def dense(table: Any, name: str = "X") -> Any:
 
 
 def stack_rows(first: Any, second: Any) -> Any:
-    """Return the rows of two tables of the same columns as one table."""
+    """Return the rows of two tables with the same columns as one table."""
     if isinstance(first, np.ndarray):
         return np.ascontiguousarray(np.concatenate([first, np.asarray(second)]))
     if type(first) is not type(second):
@@ -77,7 +77,7 @@ def column_names(table: Any) -> list[Any]:
 
 
 def column_of(table: Any, j: int, rows: IndexArray) -> Any:
-    """Return some rows of a column, in the type of the table."""
+    """Return the values of column j in these rows, as an array or column of the table's library."""
     if isinstance(table, np.ndarray):
         return table[rows, j]
     if hasattr(table, "iloc"):
@@ -88,7 +88,7 @@ def column_of(table: Any, j: int, rows: IndexArray) -> Any:
 
 
 def with_column(table: Any, j: int, values: Sequence[Any]) -> Any:
-    """Return the first row of the table once for each value, which replaces its column j."""
+    """Return a table of copies of the first row, one per value, with the values in column j."""
     first = np.zeros(len(values), dtype=np.intp)
     columns = [column_of(table, k, first) for k in range(table.shape[1])]
     columns[j] = _like(columns[j], values)
@@ -96,7 +96,7 @@ def with_column(table: Any, j: int, values: Sequence[Any]) -> Any:
 
 
 def _like(column: Any, values: Sequence[Any]) -> Any:
-    """Return values as a column of the type of another one."""
+    """Return values as a column of the same type as ``column``."""
     if isinstance(column, np.ndarray):
         return np.asarray(values)
     if hasattr(column, "gather"):
@@ -109,13 +109,13 @@ def _like(column: Any, values: Sequence[Any]) -> Any:
 
     known = getattr(column.dtype, "categories", None)
     whole = column.dtype.kind in "iub" if hasattr(column.dtype, "kind") else False
-    if known is not None or whole:  # new values may be no category of the column, and no integer
+    if known is not None or whole:  # values may be new categories, or not be integers
         return Series(list(values))
     return Series(list(values)).astype(column.dtype)
 
 
 def _frame_of(columns: list[Any], like: Any) -> Any:
-    """Return columns as a table of the type of another one, with its names."""
+    """Return columns as a table of the same type as ``like``, with the same column names."""
     if isinstance(like, np.ndarray):
         return np.column_stack(columns)
     if hasattr(like, "iloc"):
@@ -129,24 +129,24 @@ def _frame_of(columns: list[Any], like: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Contributions of p columns to the predictions of R rows. Made by ``explain``.
+    """Shapley values: contributions of p columns to the predictions for R rows. Made by ``explain``.
 
     Parameters
     ----------
     columns : tuple of str
         Names of the columns.
     parts : tuple of str
-        What is explained: "mean", "variance", and the parts of the variance, which add up to it.
+        The K numbers that are explained: "mean", "variance", and the parts of the variance, which add up to it.
     rows : array of int (R,)
         Numbers of the rows that are explained.
     base : array (K,)
         Average of each part over the rows of the background.
     prediction : array (R, K)
-        Each part as it is predicted: ``base`` plus the values of all columns.
+        Predicted value of each part: ``base`` plus the values of all columns.
     values : array (R, p, K)
-        What each column adds.
+        Shapley values: what each column adds to each part.
     standard_error : array (R, p, K)
-        Standard errors of the values, as a sample of orders and of rows of the background.
+        Standard errors of the values, which come from the sampling of column orders and background rows.
 
     Examples
     --------
@@ -171,30 +171,30 @@ class Explanation:
     standard_error: FloatArray
 
     def of(self, part: str = "mean") -> FloatArray:
-        """Return what each column adds to a part (R, p)."""
+        """Return what each column adds to one part of the prediction, such as "mean", in each row (R, p)."""
         return np.asarray(self.values[:, :, self.number_of(part)])
 
     def number_of(self, part: str) -> int:
-        """Return the number of a part."""
+        """Return the index in ``parts`` of a part such as "mean"; raise an error if there is no such part."""
         check_choice("part", part, self.parts)
         return self.parts.index(part)
 
     def importance(self) -> FloatArray:
-        """Return the mean absolute value of each column over rows, for each part (p, K)."""
+        """Return the importance (p, K) of each column for each part: its mean absolute Shapley value over rows."""
         return np.asarray(np.abs(self.values).mean(axis=0))
 
     def importance_error(self) -> FloatArray:
-        """Return the standard errors (p, K) of ``importance`` over rows; for one row, those of its values."""
+        """Return the standard errors (p, K) of ``importance`` over rows; for a single row, the errors of its values."""
         if len(self.rows) == 1:
             return np.asarray(self.standard_error[0])
         return np.asarray(np.abs(self.values).std(axis=0, ddof=1) / np.sqrt(len(self.rows)))
 
     def table(self) -> dict[str, Any]:
-        """Return the mean absolute value of each column over rows by part, the largest first."""
+        """Return a dict of table columns: importance of each column for each part, with errors, the largest first."""
         return self._table(self.importance(), self.importance_error())
 
     def row(self, i: int) -> dict[str, Any]:
-        """Return what each column adds in the ``i``-th explained row, the largest values first."""
+        """Return a dict of table columns: what each column adds in the ``i``-th explained row, the largest first."""
         check_number("i", i, low=0, high=len(self.rows) - 1, whole=True)
         return self._table(self.values[i], self.standard_error[i])
 
@@ -211,13 +211,13 @@ class Explanation:
 
 
 _MAX_BACKGROUND = 384
-"""Maximum number of background rows that are predicted, to draw evenly over their means."""
+"""Number of background rows that are predicted, so that some can be drawn evenly over their predicted means."""
 
 _FEW_ROWS = 20
-"""Maximum number of explained rows that get ``_FOR_FEW`` predictions each by default."""
+"""Largest number of explained rows for which ``_FOR_FEW`` predictions per row are the default."""
 
 _FOR_FEW, _FOR_MANY = 800, 500
-"""Default number of predictions per explained row, of few rows and of many."""
+"""Default numbers of predictions per explained row, if few rows are explained and if many are."""
 
 _MIN_SAMPLES, _MAX_SAMPLES = 8, 128
 """Smallest and largest default number of pairs of column orders per explained row."""
@@ -246,7 +246,7 @@ def explain(
         predictions = _FOR_FEW if len(rows) <= _FEW_ROWS else _FOR_MANY
         n_samples = int(np.clip(predictions // max(1, 2 * (table.shape[1] - 1)), _MIN_SAMPLES, _MAX_SAMPLES))
     check_number("n_samples", n_samples, low=2, whole=True)
-    n_samples = int(n_samples)  # it may be an integer of 8 bits
+    n_samples = int(n_samples)  # a NumPy integer may have 8 bits only
     source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MAX_BACKGROUND), generator))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDataWarning)  # mixed rows may be far from all training rows
@@ -258,7 +258,7 @@ def explain(
         parts: list[str] = []
 
         def predict(numbers: IndexArray) -> FloatArray:
-            """Return the parts (.., K) of rows whose column j is that of the row ``numbers[:, j]`` of ``mixed``."""
+            """Return the K predicted parts of new rows; column j comes from the rows ``numbers[:, j]`` of ``mixed``."""
             outputs = []
             for some in row_slices(len(numbers), PREDICTED_ROWS):
                 new = mixed.take(numbers[some])
@@ -296,10 +296,10 @@ def _shapley_values(
     p: int,
     generator: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the values (m, p, K) of columns for some rows, compared with others, and their standard errors.
+    """Return Shapley values (m, p, K) of columns for some rows, and their standard errors.
 
-    ``plain`` are the predictions of all rows as they are. For each of the ``others``, the columns are replaced one
-    after the other, in a random order and in the opposite one.
+    ``others`` are background rows. The columns of each are replaced by those of the explained row one after the other,
+    in a random order and in its reverse. ``plain`` are the predictions of all rows without replaced columns.
     """
     m, pairs, K = len(rows), len(others), plain.shape[1]
     ranks = _ranks(generator, (m, pairs, p))
@@ -311,19 +311,19 @@ def _shapley_values(
         numbers = np.where(replaced, rows[:, None, None, None, None], others[None, :, None, None, None])
         steps[..., 1:p, :] = predict(numbers.reshape(-1, p)).reshape(m, pairs, 2, p - 1, K)
     added = np.take_along_axis(np.diff(steps, axis=3), ranks[..., None], axis=3).mean(axis=2)
-    # The background is in the order of its predicted means, so that only differences between neighbours are error.
+    # Background rows are sorted by predicted mean, so that errors are estimated from successive differences.
     error = np.sqrt(np.mean(np.diff(added, axis=1) ** 2, axis=1) / (2.0 * added.shape[1]))
     return added.mean(axis=1), error
 
 
 def _ranks(generator: np.random.Generator, shape: tuple[int, int, int]) -> IndexArray:
-    """Return the places (m, pairs, 2, p) of the columns in random orders and in the opposite ones."""
+    """Return the positions (m, pairs, 2, p) of the columns in random orders and in the reverse of each."""
     ranks = np.argsort(generator.random(shape), axis=2)
     return np.stack([ranks, shape[2] - 1 - ranks], axis=2)
 
 
 def some_rows(n: int, most: int | None, generator: np.random.Generator) -> IndexArray:
-    """Return the numbers of n rows or, if n exceeds ``most``, of a sorted random sample of that size."""
+    """Return the numbers of all n rows or, if n exceeds ``most``, of a random sample of ``most`` rows, sorted."""
     if most is not None:
         check_number("max_rows", most, low=1, whole=True)
     if most is None or n <= most:
@@ -332,7 +332,7 @@ def some_rows(n: int, most: int | None, generator: np.random.Generator) -> Index
 
 
 def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, ...]]:
-    """Return the rows of two tables as combinable rows, checked by the model where it can, and column names."""
+    """Return the rows of two tables together, from which new rows can be composed, and the column names."""
     reader, encoder = model.reader, model.reader.encoder
     fitted = reader.names if encoder is None else encoder.names
     names = tuple(map(str, column_names(X) if fitted is None else fitted))
@@ -345,7 +345,7 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
 
 
 def _draw_evenly(means: FloatArray, size: int, generator: np.random.Generator) -> IndexArray:
-    """Draw one row from each of ``size`` equal groups of rows in the order of their means; return row numbers."""
+    """Sort rows by mean, divide them into ``size`` equal groups, and return the number of one random row per group."""
     edges = np.linspace(0, len(means), size + 1)
     places = (edges[:-1] + generator.random(size) * np.diff(edges)).astype(np.intp)
     order: IndexArray = np.argsort(means, kind="stable")

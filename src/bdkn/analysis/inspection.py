@@ -1,4 +1,4 @@
-"""Facts about a fitted regressor: held-out rows and their predictions, prototypes, columns, and its parts."""
+"""Information about a fitted regressor: held-out rows and their predictions, prototypes, and columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HeldOutPredictions:
 
 
 def held_out_targets(regressor: Any) -> FloatArray | None:
-    """Return the targets of the rows that were held out of training, in turn or once.
+    """Return the targets of the rows that were held out of training: with cross-fitting, usually all rows.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def held_out_targets(regressor: Any) -> FloatArray | None:
     Returns
     -------
     y : ndarray of shape (n_held_out,) or None
-        Targets in their own units; None if no rows were held out.
+        Targets in their original units; None if no rows were held out.
 
     Examples
     --------
@@ -69,10 +69,10 @@ def held_out_targets(regressor: Any) -> FloatArray | None:
 
 
 def held_out_predictions(regressor: Any) -> HeldOutPredictions | None:
-    """Return the leave-one-out predictions of held-out rows: how good predictions of new rows will be.
+    """Return leave-one-out predictions of held-out rows, from which the quality of new predictions can be estimated.
 
     Each row is predicted by members that were not trained on it, with weights that are learned from all other rows.
-    Densities of neighbours are not part of these predictions, which are Student-t distributions, perhaps transformed.
+    They are Student-t distributions, transformed if the target is, and do not include kernel densities of neighbours.
 
     Parameters
     ----------
@@ -131,9 +131,9 @@ def n_prototypes(regressor: Any) -> int:
 
 
 def input_columns(regressor: Any) -> list[dict[str, Any]] | None:
-    """Return the described columns of the data frame that a fitted regressor was fitted to; None for an array.
+    """Return a description of each column of the data frame that a regressor was fitted to; None for an array.
 
-    They are those of ``describe_columns``, with ``form``, the format of numbers or dates that were unusual text.
+    It is the dict of ``describe_columns`` with the key ``form``: the text format of the numbers or dates, if unusual.
     """
     encoder = regressor.model_.reader.encoder
     if encoder is None:
@@ -143,13 +143,13 @@ def input_columns(regressor: Any) -> list[dict[str, Any]] | None:
 
 
 def column_codes(regressor: Any, X: Any) -> list[FloatArray]:
-    """Return the codes (n, n_codes) of each column of a data frame, from which a fitted regressor computes inputs."""
+    """Return the codes (n, n_codes) of each data frame column: numbers that the fitted encoder converts to inputs."""
     encoder = regressor.model_.reader.encoder
     ends = np.cumsum([column.n_codes for column in encoder.columns])
     return np.split(encoder.code(X), ends[:-1], axis=1)
 
 
 def input_names(regressor: Any) -> list[str]:
-    """Return the name of the column that each input comes from, of a regressor that was fitted to a data frame."""
+    """Return, for each input of a regressor fitted to a data frame, the name of the column that it comes from."""
     encoder = regressor.model_.reader.encoder
     return [str(encoder.names[j]) for j in encoder.column_of_feature]

@@ -1,4 +1,4 @@
-"""Partial dependence: predictions with one column of all rows set to one value after the other."""
+"""Partial dependence: average predictions as a function of one column, which is set to each value in all rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice,
 from bdkn.typing import FloatArray
 
 _POINTS = 25
-"""Grid points of a column of numbers or dates."""
+"""Number of grid points for a column of numbers or dates."""
 
 _FEW = 12
-"""Number of different values up to which every value is a grid point."""
+"""Maximum number of different values of a column for which each value is a grid point."""
 
 _MAX_VALUES = 20
 """Maximum number of grid points of a column without numbers."""
@@ -30,7 +30,7 @@ _HALVINGS = 48
 """Maximum number of bisection steps for a quantile of a mixture."""
 
 _TOLERANCE = 1e-9
-"""Relative error of a quantile of a mixture."""
+"""Relative error of a quantile of a mixture at which the bisection stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +42,15 @@ class PartialDependence:
     column : str
         Name of the column.
     grid : array (m,)
-        Its values.
+        Values of the column.
     mean : array (m,)
         Average of the predicted means.
     lower, upper : array (m,)
-        Averages of the ends of the rows' intervals: the uncertainty of a typical row.
+        Averages of the rows' interval limits: the uncertainty of a typical row.
     all_lower, all_upper : array (m,)
-        Interval of the average of all predicted distributions: of the target of a row drawn at random.
+        Interval limits of the average of all predicted distributions: for the target of a row drawn at random.
     coverage : float
-        Probability of the intervals.
+        Probability of the intervals: their nominal coverage.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class PartialDependence:
     coverage: float
 
     def table(self) -> dict[str, Any]:
-        """Return all columns by name, one entry per value of the grid."""
+        """Return a dict of table columns: grid, mean and interval limits, one entry per value of the grid."""
         names = ("mean", "lower", "upper", "all_lower", "all_upper")
         return {self.column: self.grid, **{name: getattr(self, name) for name in names}}
 
@@ -90,7 +90,7 @@ def partial_dependence(
     max_rows: int | None,
     random_state: Seed,
 ) -> PartialDependence:
-    """Return the dependence of predictions on a column; see ``ProbabilisticRegressor.partial_dependence``."""
+    """Return average predictions as a function of a column; see ``ProbabilisticRegressor.partial_dependence``."""
     check_number("coverage", coverage, low=0.0, high=1.0, strict=True)
     coverage = float(coverage)
     table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))
@@ -99,7 +99,7 @@ def partial_dependence(
     rows = take_rows(table, some_rows(n, max_rows, generator))
     mixed, names = mixed_rows(model, rows, with_column(table, j, values))
     place = j
-    if not isinstance(table, np.ndarray):  # the columns of a frame may be in another order than those of the fit
+    if not isinstance(table, np.ndarray):  # a data frame may have its columns in another order than in the fit
         check_choice("column", str(column_names(table)[j]), names)
         place = names.index(str(column_names(table)[j]))
     m, size = len(values), rows.shape[0]
@@ -119,7 +119,7 @@ def partial_dependence(
 
 
 def column_number(table: Any, column: str | int, fitted_names: Any = None) -> int:
-    """Return the number of a column, given by its name or number."""
+    """Return the number (from 0) of a column, given its name or number; raise if there is no such column."""
     names = column_names(table)
     can_be_name = isinstance(column, tuple) or np.ndim(column) == 0  # others cannot be compared with names
     if can_be_name and not isinstance(column, bool) and type(column).__name__ != "NAType" and column in names:
@@ -133,7 +133,7 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
 
 
 def _grid_of(model: Any, table: Any, j: int, given: ArrayLike | None) -> Sequence[Any]:
-    """Return the values at which predictions are averaged; of numbers and dates in text, those at some quantiles."""
+    """Return the given grid, or a default one; for text that stands for numbers or dates, texts at some quantiles."""
     if given is None:
         name, encoder = column_names(table)[j], model.reader.encoder
         column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
@@ -151,7 +151,7 @@ def _grid_of(model: Any, table: Any, j: int, given: ArrayLike | None) -> Sequenc
 
 
 def default_grid(column: NDArray[Any], name: str = "") -> Sequence[Any]:
-    """Return values of a column: some of its quantiles, or its most frequent values."""
+    """Return the default grid of a column: some of its quantiles, or its most frequent values."""
     if column.dtype.kind in "mM":
         known = column[~np.isnat(column)]
     else:
@@ -173,12 +173,12 @@ def default_grid(column: NDArray[Any], name: str = "") -> Sequence[Any]:
 
 
 def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatArray:
-    """Return the quantile (m,) of the average of the distributions of each of m sets of rows, by bisection.
+    """Return the quantile of each of m mixtures: averages of the distributions of m sets of rows, by bisection.
 
-    ``ends`` (m, size) are the quantiles of the rows, between which it lies.
+    ``ends`` (m, size) are the quantiles of the single rows; the quantile of the mixture lies between them.
     """
     low, high = np.asarray(ends.min(axis=1)), np.asarray(ends.max(axis=1))
-    if np.isinf(ends).any():  # all of the distribution
+    if np.isinf(ends).any():  # the limit of the whole distribution
         return low if level < 0.5 else high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0

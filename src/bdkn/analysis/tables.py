@@ -1,4 +1,4 @@
-"""Tables of any kind by column: names, values, and some of their rows."""
+"""Uniform access to arrays and data frames of any library: column names, values of a column, selection of rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["RawColumn", "TableView", "read_column", "read_text"]
 
 @dataclass(frozen=True, eq=False)
 class TableView:
-    """A table with the names of its columns."""
+    """An array or data frame of any library, with the names of its columns."""
 
     table: Any
     names: tuple[Any, ...]
 
     @classmethod
     def of(cls, X: Any, names: Sequence[Any] | None = None) -> TableView:
-        """Return the view of a table; ``names`` are the columns to select, or the names for those of an array."""
+        """Return the view of a table; ``names`` selects columns of a data frame, or names the columns of an array."""
         if is_frame(X):
             present = column_names(X)
             wanted = tuple(present if names is None else names)
@@ -52,5 +52,5 @@ class TableView:
         return RawColumn(name, "number", np.asarray(self.table[:, self.names.index(name)], dtype=np.float64))
 
     def rows(self, numbers: IndexArray) -> TableView:
-        """Return some rows."""
+        """Return a view of the rows with these numbers."""
         return TableView(take_rows(self.table, numbers), self.names)

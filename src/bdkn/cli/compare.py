@@ -1,4 +1,4 @@
-"""bdkn compare."""
+"""The command ``bdkn compare``, which cross-validates several methods on one table."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ if TYPE_CHECKING:
 
 
 Moments = Callable[[Any, Any], tuple[Any, Any]]
-"""A function from a fitted model and rows to means and standard deviations."""
+"""Function that takes a fitted model and rows, and returns predicted means and standard deviations."""
 
 Stop = Callable[[Any, Any], dict[str, Any]]
-"""A function from held-out rows and targets to the arguments of a fit with early stopping."""
+"""Function that takes held-out rows and targets, and returns the arguments of ``fit`` for early stopping."""
 
 _MIN_ROWS = 50
-"""Minimum number of rows to hold out a tenth of them for early stopping."""
+"""Minimum number of training rows for early stopping, which holds out a tenth of them."""
 
 _FEW_VALUES = 12
-"""Maximum number of values of a category with one input each; larger categories become mean targets."""
+"""Maximum number of values of a column that is one-hot encoded; columns with more values are target-encoded."""
 
 _STANDARD_INTERVAL = 2 * 1.6448536269514722
 """Width of the 90 % interval of a standard normal distribution."""
 
 _MIN_STD = 1e-9
-"""Minimum standard deviation of a Gaussian, in units of the target."""
+"""Minimum standard deviation of a predicted Gaussian, in units of the target."""
 
 _FAR = 5.0
-"""Distance beyond the median at which a mean is not drawn, in units of the distance from the best to the median."""
+"""Distance above the median score from which a method is drawn as an arrow, in units of median minus best score."""
 
 
 class EncodedPeer:
-    """A regressor of another library with the usual encoders, that predicts Gaussians."""
+    """A regressor of another library, with an encoder of the columns; it predicts a Gaussian for each row."""
 
     def __init__(self, model: Any, moments: Moments, stop: Stop | None = None) -> None:
         self.model, self.moments, self.stop = model, moments, stop
 
     def fit(self, X: Any, y: FloatArray) -> Self:
-        """Fit encoders and model to training rows; with early stopping, the model to nine tenths of them."""
+        """Fit the encoder and the model to training rows; for early stopping, a tenth of the rows is held out."""
         frame = plain_frame(X)
         self.encoder = usual_encoder(frame)
         inputs, validation = self.encoder.fit_transform(frame, y), {}
@@ -80,7 +80,7 @@ class EncodedPeer:
         return self
 
     def predict_dist(self, X: Any) -> Gaussian:
-        """Return the Gaussian of each row."""
+        """Return the predicted Gaussian of each row."""
         import numpy as np
 
         from bdkn.predictive import Gaussian
@@ -90,7 +90,7 @@ class EncodedPeer:
 
 
 class QuantileBoosting:
-    """Boosted trees of scikit-learn: one model of the mean, and one for each end of the 90 % interval."""
+    """Boosted trees of scikit-learn: one model for the mean, and one for each limit of the 90 % interval."""
 
     def __init__(self, seed: int) -> None:
         from sklearn.ensemble import HistGradientBoostingRegressor as Boosting
@@ -99,19 +99,19 @@ class QuantileBoosting:
         self.ends = [Boosting(loss="quantile", quantile=level, random_state=seed) for level in (0.05, 0.95)]
 
     def fit(self, X: Any, y: FloatArray) -> Self:
-        """Fit the three models."""
+        """Fit the three models: for the mean, the lower limit and the upper limit."""
         for model in (self.mean, *self.ends):
             model.fit(X, y)
         return self
 
     def moments(self, X: Any) -> tuple[Any, Any]:
-        """Return the mean, and the standard deviation of the Gaussian with a 90 % interval of the same width."""
+        """Return means, and standard deviations of Gaussians whose 90 % intervals have the predicted widths."""
         lower, upper = (model.predict(X) for model in self.ends)
         return self.mean.predict(X), (upper - lower) / _STANDARD_INTERVAL
 
 
 class TargetMean:
-    """The same Gaussian for every row: mean and standard deviation of the training targets."""
+    """A baseline: the same Gaussian for every row, with mean and standard deviation of the training targets."""
 
     def fit(self, X: Any, y: FloatArray) -> Self:
         """Compute the mean and the standard deviation of ``y``; ``X`` is ignored."""
@@ -130,7 +130,7 @@ class TargetMean:
 
 
 def plain_frame(X: Any) -> Any:
-    """Return a data frame of numbers and text; dates and booleans become numbers."""
+    """Convert a data frame to columns of numbers and of text; dates and booleans become numbers."""
     import numpy as np
     from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
@@ -147,7 +147,7 @@ def plain_frame(X: Any) -> Any:
 
 
 def usual_encoder(frame: Any) -> Any:
-    """Return the usual encoder: scaled numbers, one input per value of small categories, mean targets of others."""
+    """Return an encoder that scales numbers, one-hot encodes text with few values, and target-encodes other text."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -165,7 +165,7 @@ def usual_encoder(frame: Any) -> Any:
 
 
 def _own(name: str) -> Callable[[int, str], Any]:
-    """Return the function that makes a regressor of this library from a seed and an effort."""
+    """Return a function that makes a regressor of this library, given a seed and an effort."""
     return lambda seed, effort: Training(name, effort, seed=seed).regressor()
 
 
@@ -216,7 +216,7 @@ def _ridge(seed: int, effort: str) -> Any:
 
 @dataclass(frozen=True)
 class Method:
-    """A method: its title, a function of seed and effort that makes it, its package, and its largest table."""
+    """A method to compare: its title, a function that makes it, its package, and its maximum number of rows."""
 
     title: str
     make: Callable[[int, str], Any]
@@ -242,7 +242,7 @@ METHODS = {
 
 
 def chosen_methods(names: tuple[str, ...], n_rows: int) -> list[str]:
-    """Return the names of the methods (none given: all that can be used); raise if one cannot be used."""
+    """Return the methods to compare: all that can be used, if none are named. Raise if a named one cannot be used."""
     installed = [name for name, method in METHODS.items() if find_spec(method.package) is not None]
     for name in names:
         check_choice("each of --methods", name, METHODS)
@@ -253,13 +253,13 @@ def chosen_methods(names: tuple[str, ...], n_rows: int) -> list[str]:
 
 
 TITLES = {"nll": "NLL", "crps": "CRPS", "rmse": "RMSE", "coverage": "coverage", "seconds": "seconds"}
-"""Titles of the metrics."""
+"""Titles of the metrics in the table and in the figure."""
 
 
 def draw_comparison(found: Sequence[dict[str, Any]], target: str, coverage: float) -> Figure:
-    """Draw a panel per metric, with a large dot for the mean of each method, and small ones for its folds.
+    """Draw one panel per metric, with a large dot for the mean score of each method and small dots for its folds.
 
-    A mean far beyond the others is an arrow with its number. The best mean has another colour.
+    A mean far beyond the others is drawn as an arrow with its number. The best mean has another colour.
     """
     from matplotlib.figure import Figure
 
@@ -293,7 +293,7 @@ def draw_comparison(found: Sequence[dict[str, Any]], target: str, coverage: floa
 
 
 def _limit(means: list[float]) -> float:
-    """Return the upper limit of the axis of means: one far beyond the others would hide their differences."""
+    """Return the upper limit of a metric's axis; values far above it would hide the differences of others."""
     ordered = sorted(means)
     middle = ordered[len(ordered) // 2]
     near = [mean for mean in ordered if mean <= middle + _FAR * (middle - ordered[0])]
@@ -316,11 +316,11 @@ def compare(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods on a table: those of bdkn, and those of other libraries that are installed.
+    """Compare the methods of bdkn, and of other libraries that are installed, on a table.
 
-    All are fitted with their defaults to the same folds and predict the held-out rows. Other methods get the table with
-    the usual encoders; CatBoost and NGBoost stop early, by a tenth of the rows that is held out for this. The best CRPS
-    comes first.
+    All methods are fitted with their defaults and predict the held-out rows of the same folds. For other libraries,
+    columns are encoded as usual. CatBoost and NGBoost stop early, judged by a tenth of the training rows. The method
+    with the best CRPS comes first.
 
     Methods: bdkn, stack, deep-ensemble, catboost, ngboost, boosting, process, ridge, mean.
 

@@ -1,4 +1,4 @@
-"""bdkn demo."""
+"""The command ``bdkn demo``, which shows the other commands on invented tables."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DISTRICTS = {
     "Mill Quarter": 0.90,
     "Airfield": 0.75,
 }
-"""Price of a square metre in each district, in units of the average."""
+"""Price of a square metre in each district of the invented flats, relative to the average price."""
 
 HEATINGS = ("gas", "district heating", "heat pump", "oil")
 
 
 def make_flats(n: int, seed: int = 0) -> Any:
-    """Return n flats as a data frame; heating, year of renovation and distance are missing in some rows."""
+    """Return ``n`` invented flats as a data frame; heating, renovation year and distance are missing in some rows."""
     import numpy as np
     import pandas as pd
 
@@ -67,10 +67,10 @@ def make_flats(n: int, seed: int = 0) -> Any:
 
 
 FILES = ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn", "predicted.csv", "index.html")
-"""Files that the demo writes."""
+"""Names of the files that the demo writes."""
 
 TRAINING, SOLD, OFFERED = 1500, 400, 6
-"""Number of rows to train on, to evaluate on, and to predict."""
+"""Numbers of rows in the three tables: to train on, to evaluate on, and to predict."""
 
 
 def demo(
@@ -120,7 +120,7 @@ def demo(
 
 
 def write_tables(folder: Path, rows: int, seed: int) -> None:
-    """Write the tables of flats to train on, to evaluate on, and to predict, the last without prices."""
+    """Write three tables of flats: to train on, to evaluate on, and to predict. The third has no prices."""
     import pyarrow as pa
 
     from bdkn.table_files import writing
@@ -139,14 +139,14 @@ def write_tables(folder: Path, rows: int, seed: int) -> None:
 
 
 def run_verb(command: Any, words: list[str]) -> None:
-    """Run a verb of the command in this process; exit as it does if it fails."""
+    """Run a command such as ``bdkn fit`` in this process; if it fails, exit with its exit code."""
     code = command.main(args=words, prog_name="bdkn", standalone_mode=False)
     if code:
         raise typer.Exit(int(code))
 
 
 def show_table(path: Path, lines: int = 6) -> None:
-    """Print the first rows of a table."""
+    """Print the first rows of a table file."""
     from bdkn.table_files import read_table
 
     frame = read_table(path)

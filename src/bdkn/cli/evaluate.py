@@ -1,4 +1,4 @@
-"""bdkn evaluate."""
+"""The command ``bdkn evaluate``, which compares predictions with true values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bdkn.cli.inputs import labelled_for, load_model
 from bdkn.cli.terminal import AsJson, Coverage, Data, Density, KnownTarget, Model, Quiet, Screen, number
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-"""Levels of the intervals in the table of calibration."""
+"""Probabilities of the intervals whose observed coverage is printed."""
 
 
 def evaluate(
@@ -48,7 +48,7 @@ def evaluate(
     levels, shares = (part.tolist() for part in calibration_curve(rows.y, dist, LEVELS))
     calibration = list(zip(levels, shares, strict=True))
     screen.table("Calibration", ("interval", "rows inside"), [(f"{n:.0%}", f"{s:.1%}") for n, s in calibration])
-    # The rows whose true values have the lowest predicted densities.
+    # The worst rows: their true values have the lowest predicted densities.
     logs = dist.logpdf(rows.y)
     chosen = np.argsort(logs, kind="stable")[:worst]
     columns = (rows.numbers, rows.y, dist.mean(), *dist.interval(coverage), logs)

@@ -1,4 +1,4 @@
-"""bdkn explain."""
+"""The command ``bdkn explain``, which shows what each column adds to predictions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explain(
         raise InvalidParameterError(f"--row must be at most {len(X)}, the number of rows; got {row}")
     with screen.noting_warnings():
         found = fitted.explain(X if row is None else X.iloc[[row - 1]], X, max_rows=rows, random_state=seed)
-    # Of one row its contributions, of all rows their mean absolute values; the largest first.
+    # For one row, its contributions; for all rows, means of absolute contributions. The largest come first.
     values = np.abs(found.values).mean(axis=0) if row is None else found.values[0]
     order = np.argsort(-np.abs(values[:, 0]), kind="stable")
     columns = [{"column": found.columns[j], **dict(zip(found.parts, values[j].tolist(), strict=True))} for j in order]

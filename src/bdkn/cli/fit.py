@@ -1,4 +1,4 @@
-"""bdkn fit."""
+"""The command ``bdkn fit``, which fits a model to a table and writes it to a file."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ METHODS = ("bdkn", "deep-ensemble", "stack")
 EFFORTS = ("fast", "balanced", "best")
 
 _SHARE = 5
-"""Inverse of the fraction of rows held out for the error estimate, if a method holds out none itself."""
+"""Inverse of the fraction of rows that are held out to estimate errors, for methods that hold out none themselves."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Scores of predictions for ``rows`` rows; ``level`` is the probability of the intervals.
+    """Scores of predictions for ``rows`` rows with known targets; ``level`` is the probability of the intervals.
 
-    ``typical_error`` is the median absolute error, ``r2`` the share by which the squared error is smaller than that of
-    predicting the mean. ``how`` is the beginning of a sentence about the source of the rows, ``whose`` their name.
+    ``typical_error`` is the median absolute error, ``r2`` the coefficient of determination. ``how`` is the beginning of
+    a sentence about the source of the rows. ``whose`` is the noun for the rows in sentences, such as "held-out rows".
     """
 
     rows: int
@@ -69,7 +69,7 @@ class Estimate:
         counts: FloatArray | None = None,
         whose: str = "rows",
     ) -> Estimate:
-        """Return the scores of predictions ``dist`` for targets ``y``."""
+        """Return the scores of the predicted distributions ``dist`` for the observed targets ``y``."""
         import numpy as np
 
         from bdkn.metrics import summary
@@ -82,7 +82,7 @@ class Estimate:
         return cls(rows=len(y), typical_error=typical, r2=float(r2), level=level, how=how, whose=whose, **kept)
 
     def sentences(self, target: str) -> list[str]:
-        """Return the estimate in plain words."""
+        """Return lines of text that describe the scores in words."""
         inside = round(self.coverage * self.rows)
         if self.r2 != self.r2:
             gain = "All rows have the same target, so there is nothing to explain."
@@ -105,7 +105,7 @@ class Estimate:
 
 
 def held_out_estimate(model: Any, level: float) -> Estimate | None:
-    """Return the estimate from the held-out rows of a fit, each predicted from all others; None if it has none."""
+    """Return the scores of the held-out predictions that were made in a fit; None if the fit held out no rows."""
     from bdkn.analysis.inspection import held_out_predictions
 
     found = held_out_predictions(model)
@@ -117,7 +117,7 @@ def held_out_estimate(model: Any, level: float) -> Estimate | None:
 
 @dataclass(frozen=True)
 class Training:
-    """The checked options of a fit."""
+    """The checked options of ``bdkn fit``, with methods that make the regressor and fit it."""
 
     method: str = "bdkn"
     effort: str = "balanced"
@@ -142,7 +142,7 @@ class Training:
             )
 
     def fit(self, rows: Labelled) -> tuple[Any, Estimate]:
-        """Return the fitted model and the estimate."""
+        """Fit a model to all rows; return it with an estimate of its errors, from held-out rows."""
         model, estimate = self.regressor(), None
         if self.method != "deep-ensemble":
             model.fit(rows.X, rows.y, sample_weight=rows.weights, groups=rows.groups)
@@ -158,7 +158,7 @@ class Training:
         return model, estimate
 
     def regressor(self) -> Any:
-        """Return the regressor, not fitted."""
+        """Return an unfitted regressor with these options."""
         from sklearn.model_selection import TimeSeriesSplit
 
         from bdkn.estimators import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
@@ -180,7 +180,7 @@ class Training:
         return made.set_params(**{name: value for name, value in options.items() if name in known})
 
     def _split(self, rows: Labelled) -> tuple[Labelled, Labelled]:
-        """Return training rows and test rows, a fifth of all: the last ones, whole groups, or random ones."""
+        """Return training rows and test rows. A fifth are test rows: the last ones, whole groups, or random ones."""
         import numpy as np
         from sklearn.model_selection import GroupShuffleSplit
 

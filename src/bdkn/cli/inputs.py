@@ -1,4 +1,4 @@
-"""Model files, and rows of table files with their targets, as the commands read them."""
+"""Functions with which the commands read model files, and table files with their targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_model(path: Path, density: str | None = None) -> Any:
-    """Return the model in a file, with the requested ``density``; nothing in the file is executed."""
+    """Load a model file, of which nothing is executed; ``density`` "student-t" omits densities of neighbouring rows."""
     from bdkn.estimators import load
 
     if not path.exists():
@@ -30,7 +30,7 @@ def load_model(path: Path, density: str | None = None) -> Any:
 
 
 def record_making(model: Any, **facts: Any) -> None:
-    """Record date and source of a model, which become part of its file."""
+    """Store in a model when and how it was made: ``facts``, the date and package versions. They are saved with it."""
     from bdkn.environment import versions
 
     made = {**facts, "when": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions()}
@@ -38,18 +38,18 @@ def record_making(model: Any, **facts: Any) -> None:
 
 
 def making(model: Any) -> Mapping[str, Any]:
-    """Return the recorded origin of a model; empty if it was made in Python."""
+    """Return what ``record_making`` stored in a model, by name; empty if the model was made in Python."""
     made: Mapping[str, Any] = getattr(model, "made_", {})
     return made
 
 
 def input_names(model: Any) -> tuple[str, ...]:
-    """Return the names of a model's input columns; none if it was fitted to an array without names."""
+    """Return the names of a model's input columns; empty if it was fitted to an array without names."""
     return tuple(map(str, getattr(model, "feature_names_in_", ())))
 
 
 def used_names(model: Any) -> tuple[str, ...]:
-    """Return the names of the input columns that predictions depend on; those of a fit may be empty or constant."""
+    """Return the names of the input columns that affect predictions; for example, constant columns do not."""
     from bdkn.analysis.inspection import input_columns
 
     unused = {str(column["name"]) for column in input_columns(model) or () if not column["n_codes"]}
@@ -57,7 +57,7 @@ def used_names(model: Any) -> tuple[str, ...]:
 
 
 def read_inputs(model: Any, data: Path, screen: Screen) -> Any:
-    """Return a table file as a data frame with all input columns of a model, of which unused ones may be empty."""
+    """Read a table file as a data frame with all input columns of a model; columns without effect may be missing."""
     from bdkn.table_files import read_table
     from bdkn.table_files.reading import check_columns
 
@@ -69,7 +69,7 @@ def read_inputs(model: Any, data: Path, screen: Screen) -> Any:
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a table by their purpose; ``features`` are the inputs (none given: all others)."""
+    """Names of a table's columns by their purpose; if ``features`` is empty, all other columns are inputs."""
 
     target: str
     features: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Roles:
     weights: str | None = None
 
     def inputs(self, names: list[str]) -> list[str]:
-        """Return the names of the input columns; raise if a named column does not exist."""
+        """Return the names of the input columns, out of all ``names``; raise if a given column does not exist."""
         from bdkn.table_files.csv_files import UNNAMED
 
         for option in ("target", "groups", "time", "weights"):
@@ -99,7 +99,7 @@ class Roles:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Inputs X, a data frame, and targets y, with row numbers from 1, groups and weights."""
+    """Rows with known targets: a data frame of inputs ``X``, targets ``y``, row numbers from 1, groups and weights."""
 
     X: Any
     y: FloatArray
@@ -122,7 +122,7 @@ class Labelled:
 
 
 def read_labelled(data: Path, roles: Roles, screen: Screen) -> Labelled:
-    """Return the rows of a table file that have a target; in the order of time, if that is a column."""
+    """Return the rows of a table file that have a target, sorted by the time column if there is one."""
     from bdkn.table_files import read_table
     from bdkn.table_files.csv_files import UNNAMED
 
@@ -133,7 +133,7 @@ def read_labelled(data: Path, roles: Roles, screen: Screen) -> Labelled:
 
 
 def labelled_for(model: Any, data: Path, target: str | None, screen: Screen) -> tuple[str, Labelled]:
-    """Return the name of the target (by default that of the fit), and the rows of a table file that have one."""
+    """Return the name of the target (by default, as in the fit) and the rows of a table file that have a target."""
     name = target or making(model).get("target")
     if name is None:
         raise InvalidParameterError("--target must be given: the model file does not name the column it was fitted to")
@@ -181,14 +181,14 @@ def _labelled(frame: Any, roles: Roles, screen: Screen) -> Labelled:
 
 
 def _check_complete(column: Any, rule: str) -> None:
-    """Raise if a value of a column is missing."""
+    """Raise an error that begins with ``rule`` if a value of a column is missing."""
     if column.isna().any():
         row = int(column.isna().to_numpy().argmax()) + 1
         raise InvalidParameterError(f"{rule}; column {column.name!r} lacks one in row {row}")
 
 
 def _numbers(column: Any, option: str) -> FloatArray:
-    """Return a column as numbers, nan where missing; raise, with the first value that is not a number."""
+    """Return a column as numbers, nan where missing; raise if a value is not a number, and show the first one."""
     import numpy as np
     from pandas import to_numeric
     from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype

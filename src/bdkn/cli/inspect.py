@@ -1,4 +1,4 @@
-"""bdkn inspect."""
+"""The command ``bdkn inspect``, which shows what a model file contains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bdkn.cli.inputs import input_names, load_model, making
 from bdkn.cli.terminal import AsJson, Model, Screen, number
 
 _MAX_NAMES = 12
-"""Maximum number of input columns that are listed in one line."""
+"""Maximum number of input columns whose names are printed."""
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:

@@ -1,4 +1,4 @@
-"""bdkn predict."""
+"""The command ``bdkn predict``, which writes predictions for the rows of a table."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 
 class Predictor:
-    """The predictions to write for every row: the model, the columns to copy, and the numbers to compute.
+    """Computation of the output table of ``bdkn predict``: columns copied from the input, and predictions.
 
-    ``kinds`` are the types as which input columns are read from a CSV file: "number", "boolean", "date" or "text".
-    Numbers and dates that are written in a way that Arrow does not read are text.
+    ``kinds`` has the type of each input column when it is read from CSV: "number", "boolean", "date" or "text".
+    Numbers and dates in a format that Arrow cannot read are read as text.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Predictor:
         self.names = [*copied, *names]
 
     def predict(self, block: Any) -> Any:
-        """Return the Arrow table of predictions for an Arrow table of rows."""
+        """Return a table with copied columns and predictions for a block of rows; both are Arrow tables."""
         import numpy as np
         import pyarrow as pa
 
@@ -90,7 +90,7 @@ class Predictor:
         if getattr(model, "target_values_", None) is None:
             interval, above = dist.interval(self.coverage), [1.0 - dist.cdf(t) for t in self.above]
             quantiles = dist.ppf(np.array(self.quantiles)).T if self.quantiles else []
-        else:  # many targets share values, whose probabilities the density does not have
+        else:  # single values have probabilities, which the density does not contain
             interval, above = (
                 model.predict_interval(X, self.coverage).T,
                 [model.predict_above(X, t) for t in self.above],
@@ -106,7 +106,7 @@ class Predictor:
 
 
 def from_text(column: Any, kind: str, name: str) -> Any:
-    """Return a column of texts as numbers, booleans or dates; a column that holds no texts as it is."""
+    """Convert an Arrow column of texts to numbers, booleans or dates; return any other column unchanged."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -126,7 +126,7 @@ def from_text(column: Any, kind: str, name: str) -> Any:
 
 
 def in_order(work: Callable[[Part], Result], parts: Iterable[Part], workers: int) -> Iterator[Result]:
-    """Yield the results of the work on all parts, in their order; few parts are in memory at a time."""
+    """Call ``work`` on each part in parallel, and yield results in order; few parts are in memory at a time."""
     if workers < 2:
         yield from map(work, parts)
         return
@@ -190,7 +190,7 @@ def predict(
         _numbers("--above", above),
         support=support and n_prototypes(fitted) > 0,
     )
-    # Copied columns are read as they stand. More than two threads per core would only need memory.
+    # Columns to copy are read as text, unchanged. More than two threads per core would only need memory.
     kinds = {**predictor.kinds, **dict.fromkeys(predictor.copied, "text")}
     cores = os.cpu_count() or 1
     workers = min(jobs, 2 * cores) if jobs > 0 else cores
@@ -224,7 +224,7 @@ def predict(
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:
-    """Return the numbers in a list that is separated by commas."""
+    """Return the numbers in a comma-separated text; raise if one is not a number."""
     try:
         return tuple(float(word) for word in names_of(text))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""bdkn report."""
+"""The command ``bdkn report``, which writes an HTML report about a model."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def report(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page about a model: its errors, its calibration, what drives it, and where it is not certain.
+    """Write an HTML report about a model: its errors, its calibration, what drives it, and where it is not certain.
 
-    The page needs no network and no other file. The rows should be new to the model.
+    The report is one file that needs no network. The rows should be new to the model.
 
     Example:
 

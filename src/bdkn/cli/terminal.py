@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def number(value: float, *, sign: bool = False) -> str:
-    """Return a number with four significant digits; large ones with separators in place of an exponent."""
+    """Format a number with four significant digits; large ones get thousands separators instead of an exponent."""
     plus = "+" if sign else ""
     if 1e4 <= abs(value) < 1e12:
         return f"{float(f'{value:.4g}'):{plus},.0f}"
@@ -38,7 +38,7 @@ def number(value: float, *, sign: bool = False) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a cell of a table: empty for a missing value, a moment at midnight as a date."""
+    """Format a value for a table: empty if it is missing; only the date if its time is midnight."""
     if value is None or value != value:
         return ""
     if isinstance(value, float):
@@ -65,7 +65,7 @@ Time = Annotated[
 ]
 Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of each interval.")]
 MAX_SEED = 2**32 - 1
-"""Maximum seed that all libraries accept."""
+"""Maximum seed of random numbers that all libraries in use accept."""
 
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed; the same seed and table give the same result.")]
 Jobs = Annotated[int, typer.Option(help="Number of threads; -1: one per core.")]
@@ -75,30 +75,30 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no n
 
 
 def names_of(text: str | None) -> tuple[str, ...]:
-    """Return the names in a list that is separated by commas."""
+    """Return the names in a comma-separated text; none for None."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 _LESS_MEMORY = "use fewer processes (--jobs 1), fewer rows, or a machine with more memory"
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that control a terminal, turn the direction of writing, or cannot be written."""
+"""Pattern of characters that control a terminal, change the writing direction, or cannot be encoded."""
 
 
 def printable(text: str) -> str:
-    """Return a text in which characters that would control the terminal are escapes; ends of lines and tabs remain."""
+    """Return a text with escapes in place of characters that would control the terminal, except line ends and tabs."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a text to standard output, or to standard error; nothing in it controls the terminal."""
+    """Print a text to standard output or standard error; characters that would control the terminal are escaped."""
     typer.echo(printable(text), err=err)
 
 
 class Interrupted(KeyboardInterrupt):
     """The process was asked to end by a signal; ``code`` is its exit code.
 
-    After a plain KeyboardInterrupt has passed through ``exec``, ``python -m`` ends with another code, caught or not.
+    A plain KeyboardInterrupt does not suffice: ``python -m`` would end with another code, even if it is caught.
     """
 
     def __init__(self, number: int) -> None:
@@ -193,7 +193,7 @@ class Screen:
             print_table(console, title, columns, rows, texts=texts)
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """Print the result with the notes if the result is JSON."""
+        """Print the result and the notes as one JSON object, if JSON output was requested."""
         if self.json:
             import json
 
@@ -201,7 +201,7 @@ class Screen:
 
     @contextmanager
     def noting_warnings(self) -> Iterator[None]:
-        """Turn warnings into notes, also if the block fails."""
+        """Show Python warnings of the block as notes, also if the block fails."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for of_developers in (DeprecationWarning, ResourceWarning):
@@ -224,7 +224,7 @@ def print_table(
 ) -> None:
     """Print a table, names aligned left and numbers aligned right; ``texts`` if all columns are texts.
 
-    ``style`` is called with the place of each cell, and returns a style of rich.
+    ``style`` is called with the row and column number of each cell, and returns a style of the package rich.
     """
     from rich import box
     from rich.table import Table as Grid
@@ -240,7 +240,7 @@ def print_table(
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold: numbers that are not finite become None."""
+    """Convert a value to types that JSON can hold; numbers that are not finite become None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

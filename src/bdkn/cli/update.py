@@ -1,4 +1,4 @@
-"""bdkn update."""
+"""The command ``bdkn update``, which updates a model with new rows."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def update(
 ) -> None:
     """Update a model with new rows whose targets are known, and write the updated model.
 
-    The members stay as they are; their weights and the noise are learned from all rows, exactly as if these had been
-    known at once. The new rows are used to judge the model before it learns from them.
+    The members stay as they are; their weights and the noise are learned from all rows, exactly as if all
+    rows had been known at the same time. The model is judged by the new rows before it learns from them.
 
     Example:
 
@@ -67,7 +67,7 @@ def update(
 
 
 def changing(model: Path, out: Path, screen: Screen) -> AbstractContextManager[None]:
-    """Return a lock if the model file is replaced, since two updates at a time would lose rows."""
+    """Return a lock of the model file if it will be replaced, as two updates at the same time would lose rows."""
     from bdkn.storage.atomic import locked
 
     is_same = model.exists() and out.exists() and model.samefile(out)
@@ -75,6 +75,6 @@ def changing(model: Path, out: Path, screen: Screen) -> AbstractContextManager[N
 
 
 def state_of(model: Any) -> dict[str, float]:
-    """Return the numbers of a model that new rows change."""
+    """Return the numbers of a model that new rows change: the noise and the weights of members."""
     weights = {f"weight of {name}": w for name, w in zip(model.member_names_, model.weights_.tolist(), strict=True)}
     return {"noise (standard deviation)": float(model.noise_variance_) ** 0.5, **weights}

@@ -25,11 +25,11 @@ class DaskRows(BlockSource):
     target : str
         The name of the column of targets.
     columns : list of str, optional
-        The names of the columns that predict; all others are not computed. By default all but those named here.
+        The names of the columns to predict from; by default all except target, weights and groups.
     sample_weight : str, optional
         The name of a column with the number of times that each row is counted.
     groups : str, optional
-        The name of a column of labels; rows with equal labels belong together.
+        The name of a column of labels; rows with equal labels are in the same fold.
 
     Examples
     --------
@@ -79,12 +79,12 @@ class DaskRows(BlockSource):
         return int(self.frame.npartitions)
 
     def partitions(self) -> list[Any]:
-        """Return the partitions in order as delayed objects, which can be computed where the data are.
+        """Return the partitions in order as delayed objects of Dask, which a cluster computes where the data are.
 
         Returns
         -------
         partitions : list of dask.delayed.Delayed
-            Each computes the checked ``Rows`` of a partition, which may be empty.
+            Each computes the checked ``Rows`` of one partition, which may have no rows.
         """
         from dask.delayed import delayed
 
@@ -97,13 +97,13 @@ class DaskRows(BlockSource):
 
 
 def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int = 0) -> Rows:
-    """Return the checked rows of a partition, a pandas data frame whose first row has the number ``first``."""
+    """Convert a partition, a pandas data frame, to checked rows; ``first`` is the number of its first row."""
     return check_piece(_piece(frame, columns, number), first, columns.role_names)
 
 
 def _piece(frame: Any, columns: NamedColumns, number: int) -> Piece:
     def numbers(name: Any) -> NDArray[Any]:
-        """Return a column of numbers in double precision, nan for missing values; a column of objects unchanged."""
+        """Return a column in double precision, with nan for missing values; a column of objects is not converted."""
         column = frame[name]
         is_object = column.dtype == np.dtype(object)
         return np.asarray(column if is_object else column.to_numpy(np.float64, na_value=np.nan))

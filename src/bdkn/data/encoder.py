@@ -1,7 +1,7 @@
 """Encoding of a data frame as numbers, column by column, and a report on the columns.
 
-Each column encoder works in two steps: ``code`` converts values to finite numbers that do not depend on targets, and
-``expand`` converts these codes to inputs.
+Each column encoder works in two steps: ``code`` converts values to codes, finite numbers that do not depend on targets,
+and ``expand`` converts these codes to the inputs of networks.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from bdkn.storage.fields import Choice, Either, Items, Plain, floats, must, stor
 from bdkn.typing import FloatArray, IndexArray
 
 ONE_HOT = 12
-"""Maximum number of distinct values of a category in which every value gets its own indicator."""
+"""Maximum number of distinct values of a categorical column for every value to get its own indicator."""
 
 _MIN_ROWS_OF_VALUE = 20
-"""Minimum number of rows for a value to get its own indicator in a category with more than ``ONE_HOT`` values."""
+"""Minimum number of rows with a value for it to get an indicator, if a column has more than ``ONE_HOT`` values."""
 
 _YEAR, _WEEK = 365.2425, 7.0
 
 CYCLES = {_YEAR: "time of year", _WEEK: "weekday", 1.0: "time of day"}
-"""Names of the cycles of dates by their length, in days."""
+"""Cycles in the encoding of dates: the name of each by its length, in days."""
 
 ColumnName = Annotated[Any, Either(tuple, Items(Plain(single=True)), Plain(single=True))]
-"""Name of a column: text, a number or, with several headers, a tuple of them."""
+"""Type of the name of a column: text, a number or, in a table with several header rows, a tuple of these."""
 
 
 class _Column:
-    """Base class of encoders whose codes are the inputs."""
+    """Base class of column encoders whose codes, the numbers that ``code`` returns, are used as inputs unchanged."""
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the inputs of codes."""
+        """Convert codes, the numbers that ``code`` returns, to inputs; by default they are equal."""
         return codes
 
 
 class _NumericColumn(_Column):
-    """Base class of encoders of numbers; missing values are replaced by ``fill``."""
+    """Base class of encoders of columns of numbers or dates, in which missing values are replaced by ``fill``."""
 
     name: ColumnName
     fill: float
@@ -55,30 +55,30 @@ class _NumericColumn(_Column):
 
     @property
     def n_codes(self) -> int:
-        """Number of codes per value: two if there were missing values in training."""
+        """Number of codes per value: two if there were missing values in training, otherwise one."""
         return 2 if self.some_missing else 1
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return the numbers and, if there were missing values in training, whether each is missing."""
+        """Return the numbers of a column and, if values were missing in training, an indicator of missing values."""
         missing = np.isnan(column.values)
         filled = np.where(missing, self.fill, column.values) if missing.any() else column.values
         return np.column_stack([filled, missing]) if self.some_missing else filled[:, None]
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the inputs."""
+        """The names of the inputs that encode the column."""
         return (str(self.name), f"{self.name} is missing")[: self.n_codes]
 
 
 def _median(column: RawColumn) -> float:
-    """Return the median of the values that are not missing, 0 if all are."""
+    """Return the median of the values that are not missing, or 0 if all are missing."""
     return 0.0 if column.missing.all() else float(np.median(column.values[~column.missing]))
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class NumberColumn(_NumericColumn):
-    """Encoder of numbers as themselves, and as an indicator of missing values if there were any in training."""
+    """Encoder of a column of numbers: the number and, if values were missing in training, an indicator of these."""
 
     name: ColumnName
     fill: float
@@ -88,14 +88,14 @@ class NumberColumn(_NumericColumn):
 
     @classmethod
     def fit(cls, column: RawColumn) -> NumberColumn:
-        """Fit the encoder to training values."""
+        """Fit the encoder to the training values of a column."""
         return cls(column.name, _median(column), bool(column.missing.any()), column.kind, column.form)
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class DateColumn(_NumericColumn):
-    """Encoder of dates: the day as a number, and season, weekday and time of day if these vary in training."""
+    """Encoder of a column of dates: the day as a number, and time of year, weekday and time of day if they vary."""
 
     name: ColumnName
     fill: float
@@ -105,12 +105,12 @@ class DateColumn(_NumericColumn):
     kind: ClassVar[str] = "date"
 
     def check(self) -> None:
-        """Raise unless the cycles are known."""
+        """Raise unless all ``cycles`` are lengths in ``CYCLES``."""
         must(set(self.cycles) <= set(CYCLES), f"cycles must be among {tuple(CYCLES)}")
 
     @classmethod
     def fit(cls, column: RawColumn) -> DateColumn:
-        """Fit the encoder to training values."""
+        """Fit the encoder to the training values of a column."""
         days = column.values[~column.missing]
         span = float(np.ptp(days)) if len(days) else 0.0
         weekdays = len(np.unique(np.floor(days) % _WEEK)) > 1 and span >= 2 * _WEEK
@@ -122,12 +122,12 @@ class DateColumn(_NumericColumn):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the inputs."""
+        """The names of the inputs that encode the column."""
         pairs = [f"{self.name}: {CYCLES[length]} ({part})" for length in self.cycles for part in ("sine", "cosine")]
         return (*super().features, *pairs)
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the codes, and the sine and cosine of the phase of each cycle."""
+        """Return inputs: the codes of dates, and sine and cosine of the phase of each cycle, such as the week."""
         turns = codes[:, :1] * (2 * np.pi / np.array(self.cycles)) if self.cycles else np.empty((len(codes), 0))
         pairs = np.stack([np.sin(turns), np.cos(turns)], axis=2).reshape(len(codes), -1)
         return np.hstack([codes, pairs])
@@ -136,12 +136,12 @@ class DateColumn(_NumericColumn):
 @stored
 @dataclass(frozen=True, eq=False)
 class CategoryColumn:
-    """Encoder of categories; ``inputs`` (k + 2, q) has a row for each of k values, missing values and unseen values.
+    """Encoder of a categorical column with k values; row j of the table ``inputs`` (k + 2, q) encodes value j.
 
-    The code of a value is its number, k if it is missing, and k + 1 if it is unseen, that is, not in the training rows.
-    Inputs are an indicator of each frequent value, and the number of the value if the category is ordered. If
-    ``n_target`` is 2, the last two inputs are statistics of the training rows with the value: the mean of their
-    targets, transformed by rank to a normal distribution, and the logarithm of their number.
+    The code of a value is its row in this table: 0 to k - 1, k for a missing value, k + 1 for a value that was not in
+    the training rows. Inputs are an indicator of each frequent value and, for an ordered category, the number of the
+    value. If ``n_target`` is 2, the last two inputs are statistics of the training rows with the value: the mean of
+    their targets, transformed by rank to a normal distribution, and the logarithm of the number of rows.
     """
 
     name: ColumnName
@@ -155,7 +155,7 @@ class CategoryColumn:
     n_codes: ClassVar[int] = 1
 
     def check(self) -> None:
-        """Raise unless values are distinct and have the inputs of all features."""
+        """Raise unless values are distinct and the table of inputs has the right numbers of rows and columns."""
         k, q = len(self.values), len(self.features)
         must(len(set(self.values)) == k, "no value must be there twice")
         must(self.inputs.shape == (k + 2, q), f"inputs must have shape {(k + 2, q)}; got {self.inputs.shape}")
@@ -163,10 +163,10 @@ class CategoryColumn:
 
     @classmethod
     def fit(cls, column: RawColumn, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> CategoryColumn:
-        """Fit the encoder to training values, without the statistics of targets.
+        """Fit the encoder to the training values of a column; target statistics are computed later, by ``learn``.
 
-        A category with more than ``one_hot`` values has indicators of its frequent values only. ``targets`` is whether
-        statistics of targets are inputs; by default, if there are more than ``one_hot`` values.
+        A category with more than ``one_hot`` values has indicators of its frequent values only. Target statistics are
+        inputs if ``targets`` is True or, by default, if there are more than ``one_hot`` values.
         """
         known = column.values[~column.missing]
         values: NDArray[Any] = np.empty(0, str)
@@ -178,7 +178,7 @@ class CategoryColumn:
             size = np.array([(known == value).sum() for value in values])
         some_missing = bool(column.missing.any())
         use_targets = len(values) > one_hot if targets is None else targets
-        frequent = list(range(len(size)))  # the values with an indicator: all of few, else the frequent ones
+        frequent = list(range(len(size)))  # values with an indicator: all if there are few, else the frequent ones
         if len(size) > one_hot:
             order = np.argsort(-size, kind="stable")[:one_hot]
             frequent = sorted(int(j) for j in order if size[j] >= _MIN_ROWS_OF_VALUE)
@@ -189,7 +189,7 @@ class CategoryColumn:
             indicators[len(values), -1] = 1.0
         if len(values) == 2 and not some_missing:  # one input distinguishes two values
             indicators, features = indicators[:, 1:], features[1:]
-            indicators[2:] = size[1] / size.sum()  # other values lie between the two
+            indicators[2:] = size[1] / size.sum()  # missing and unseen values are between 0 and 1
         if some_missing:
             features.append(f"{column.name} is missing")
         tables = [indicators]
@@ -206,22 +206,23 @@ class CategoryColumn:
         return cls(column.name, names, some_missing, inputs, tuple(features), 2 * use_targets, bool(column.levels))
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return the number of each value."""
+        """Return the code (n, 1) of each value: its position in ``values``, or a code for missing or unseen values."""
         k = len(self.values)
         number: dict[str | None, int] = {value: j for j, value in enumerate(self.values)}
         number[None] = k
         return np.array([number.get(value, k + 1) for value in column.values], dtype=np.float64)[:, None]
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the inputs of each value."""
+        """Return the inputs (n, q) of values, which are given by their codes (n, 1)."""
         return self.inputs[codes[:, 0].astype(np.intp)]
 
     def learn(
         self, codes: FloatArray, scores: FloatArray, counts: FloatArray, parts: IndexArray
     ) -> tuple[CategoryColumn, FloatArray]:
-        """Return the encoder with target statistics of all rows, and the inputs of these rows.
+        """Compute target statistics from training rows; return the encoder with them, and the inputs of these rows.
 
-        The statistics in the inputs of a row are computed from the rows of other parts, and so without its own target.
+        The statistics in the inputs of a row are computed from rows with another number in ``parts``, and so without
+        its own target.
         """
         number, k = codes[:, 0].astype(np.intp), len(self.values) + 1
         inputs = self.expand(codes)
@@ -246,7 +247,7 @@ class CategoryColumn:
 @stored
 @dataclass(frozen=True, eq=False)
 class UnusedColumn(_Column):
-    """A column that is not used, for the reason ``why``."""
+    """Encoder of a column that is not used, and so has no inputs; ``why`` is the reason, such as a constant value."""
 
     name: ColumnName
     kind: str
@@ -255,27 +256,27 @@ class UnusedColumn(_Column):
     features: tuple[()] = ()
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return no codes."""
+        """Return an array (n, 0), as a column that is not used has no codes."""
         return np.empty((len(column.values), 0))
 
 
 BUCKETS = 2048
-"""Number of hash buckets of character sequences."""
+"""Number of buckets into which the character sequences of texts are hashed."""
 
 _MAX_DIRECTIONS = 8
-"""Maximum number of inputs of a column of text."""
+"""Maximum number of inputs of a column of free text."""
 
 _SEQUENCE = 4
-"""Length of character sequences."""
+"""Length of the overlapping sequences into which a text is split, in characters."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class TextColumn(_Column):
-    """Encoder of free text as coordinates along the ``directions`` (buckets, k) of largest variance of training texts.
+    """Encoder of a column of free text, by k components of a singular value decomposition of the training texts.
 
-    A text is represented by its set of sequences of four characters. Each is hashed to a bucket, which is weighted by
-    the logarithm of its inverse frequency (``rarity``).
+    A text is represented by its set of sequences of four characters. Each sequence is hashed to a bucket. Buckets are
+    weighted by their inverse document frequency, ``rarity``. The components are the columns of ``directions``.
     """
 
     name: ColumnName
@@ -285,7 +286,7 @@ class TextColumn(_Column):
 
     @classmethod
     def fit(cls, column: RawColumn) -> TextColumn:
-        """Fit the encoder to training texts."""
+        """Fit the encoder to the training texts of a column."""
         from scipy.sparse.linalg import svds
 
         table = _buckets(column)
@@ -301,21 +302,21 @@ class TextColumn(_Column):
 
     @property
     def n_codes(self) -> int:
-        """The number of codes per text."""
+        """The number of codes per text, which is also the number of inputs."""
         return int(self.directions.shape[1])
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the inputs."""
+        """The names of the inputs that encode the column."""
         return tuple(f"{self.name}: text {j + 1}" for j in range(self.n_codes))
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return the coordinates of each text; those of a missing text are zero."""
+        """Return the coordinates (n, k) of each text; a missing text has coordinates of zero."""
         return np.asarray(_weighted(_buckets(column), self.rarity) @ self.directions)
 
 
 def _buckets(column: RawColumn) -> Any:
-    """Return a sparse table (n, buckets) of indicators of the character sequences in each text."""
+    """Return a sparse table (n, buckets) of 0 and 1: the hash buckets of the character sequences in each text."""
     rows, columns = [], []
     for row, text in enumerate(column.values):
         padded = f" {(text or '').lower()} "
@@ -327,31 +328,31 @@ def _buckets(column: RawColumn) -> Any:
 
 
 def _weighted(table: Any, rarity: FloatArray) -> Any:
-    """Return the table with weighted columns and rows of unit length."""
+    """Multiply the columns of a table by the weights ``rarity``, then scale its rows to unit length."""
     weighted = table.multiply(rarity).tocsr()
     length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
     return weighted.multiply(1.0 / np.where(length > 0, length, 1.0)[:, None]).tocsr()
 
 
 ColumnEncoder = CategoryColumn | DateColumn | NumberColumn | TextColumn | UnusedColumn
-"""Encoder of one column."""
+"""Type of the encoder of one column: one class per kind of column."""
 
 FOLDS = 5
-"""Number of parts of the training rows; statistics of targets for a row are computed from the other parts."""
+"""Number of parts of the training rows; target statistics in the inputs of a row come from the other parts."""
 
 _MAX_RATIO = 1000.0
-"""Maximum ratio of the variance within values to that between values; also used if the latter is at most zero."""
+"""Maximum ratio of the variance of targets within values of a category to the variance between these values."""
 
 
 def target_statistics(
     codes: IndexArray, scores: FloatArray, counts: FloatArray, n_values: int, share: float = 1.0
 ) -> tuple[FloatArray, bool]:
-    """Return statistics (n_values + 1, 2) of the targets of each value, and whether their means differ beyond chance.
+    """Return target statistics (n_values + 1, 2) of each value of a category, and whether means differ beyond chance.
 
-    The statistics are the mean of ``scores`` and the logarithm of the number of rows, ``share`` times. Each row is
-    counted ``counts`` times; the last value is one without rows. The mean of a value with n rows is shrunk towards that
-    of all rows by n / (n + s), where s is the ratio of the variance within values to that between values: the posterior
-    mean under a Gaussian prior whose variance is estimated.
+    The statistics are the mean of ``scores`` (transformed targets) and log(1 + ``share`` times the number of rows).
+    Each row is counted ``counts`` times; the last line is for a value without rows. The mean of n rows with the same
+    value is shrunk towards the mean of all rows by n / (n + s), where s is the ratio of the variance within values to
+    the variance between values: the posterior mean under a Gaussian prior whose variance is estimated.
     """
     size: FloatArray = np.bincount(codes, counts, n_values).astype(np.float64)
     sums: FloatArray = np.bincount(codes, counts * scores, n_values).astype(np.float64)
@@ -376,9 +377,9 @@ def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def parts_of_rows(n: int, sets: IndexArray | None) -> IndexArray:
-    """Return the part (n,) of each row, from 0 to FOLDS - 1; rows of one set are in the same part.
+    """Divide rows at random into parts for target statistics; return the part (n,) of each row, 0 to FOLDS - 1.
 
-    The parts depend only on the number of rows and their sets, so that repeated calls return the same parts.
+    Rows of one set are in the same part. Repeated calls with the same arguments return the same parts.
     """
     labels = np.arange(n) if sets is None else np.unique(sets, return_inverse=True)[1]
     order = np.random.default_rng(labels.max(initial=0)).permutation(labels.max(initial=0) + 1)
@@ -391,10 +392,10 @@ _FREE_TEXT = 0.5
 """Minimum ratio of distinct values to rows for a text column to be free text or an identifier."""
 
 _MAX_CATEGORIES = 30
-"""Maximum number of distinct values of a text column that is a category for any number of rows."""
+"""Number of distinct values up to which a text column is a category, however few rows there are."""
 
 _TOLERANCE = 1e-9
-"""Maximum distance from ±1 of the correlation between the target and a column that repeats it."""
+"""Maximum difference between ±1 and a column's correlation with the target for the column to be a copy of it."""
 
 
 @stored
@@ -418,14 +419,14 @@ class TableEncoder:
     notes: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise unless columns have different names and at least one is used."""
+        """Raise unless columns have different names and at least one column is used."""
         must(len(self.notes) in (0, len(self.columns)), "must have a note for each column, or none")
         must(len(set(self.names)) == len(self.names), "no column must be there twice")
         must(sum(column.n_codes for column in self.columns) > 0, "must use at least one column")
 
     @classmethod
     def fit(cls, X: Any) -> TableEncoder:
-        """Fit the encoder to a training frame, without the statistics of targets, see ``learn``."""
+        """Fit the encoder to a training data frame; target statistics are computed later, by ``learn``."""
         names = column_names(X)
         if not names:
             raise InvalidParameterError("X must have at least one column; got a data frame without columns")
@@ -442,17 +443,17 @@ class TableEncoder:
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """The names of the columns."""
+        """The names of the columns of the data frame."""
         return tuple(column.name for column in self.columns)
 
     @property
     def is_plain(self) -> bool:
-        """True if all columns are numbers without missing values, so that rows may be an array."""
+        """True if all columns are numbers without missing values, so that rows to predict may also be an array."""
         return all(isinstance(column, NumberColumn) and not column.some_missing for column in self.columns)
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the inputs."""
+        """The names of the inputs that encode all columns."""
         return tuple(feature for column in self.columns for feature in column.features)
 
     @property
@@ -482,9 +483,9 @@ class TableEncoder:
         return np.hstack(parts)
 
     def numbers(self, X: Any, name: Any) -> FloatArray | None:
-        """Return a column of text as numbers, or as days since 1970, if it was converted to these in training.
+        """Return a text column as numbers if it was converted to numbers or dates in training, None otherwise.
 
-        Missing values are nan. Return None for other columns.
+        Dates are in days since 1970. Missing values are nan.
         """
         encoder = self.columns[self.names.index(name)] if name in self.names else None
         if not isinstance(encoder, NumberColumn | DateColumn) or not is_frame(X):
@@ -493,7 +494,7 @@ class TableEncoder:
         return _as_fitted(encoder, column).values if column.kind == "text" else None
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the inputs (n, n_inputs) of codes."""
+        """Convert codes (n, n_codes), which ``code`` returns, to inputs (n, n_inputs)."""
         if all(isinstance(column, NumberColumn) for column in self.columns):
             return codes
         return np.hstack([column.expand(part) for column, part in zip(self.columns, self._parts(codes), strict=True)])
@@ -505,10 +506,10 @@ class TableEncoder:
     def learn(
         self, codes: FloatArray, y: FloatArray, counts: FloatArray | None = None, sets: IndexArray | None = None
     ) -> tuple[TableEncoder, FloatArray]:
-        """Return the encoder with statistics of targets, and the inputs of the training rows with these codes.
+        """Compute target statistics of categories; return the encoder with them, and the inputs of the training rows.
 
-        Each row is counted ``counts`` times. In its inputs, statistics of targets are computed from other rows, of
-        other ``sets`` if the number of the set of each row is given.
+        Each row is counted ``counts`` times. Target statistics in the inputs of a row are computed from other rows. If
+        ``sets`` has the set number of each row, these rows are from other sets.
         """
         times = np.ones(len(y)) if counts is None else counts
         scores, parts = normal_scores(y, times), parts_of_rows(len(y), sets)
@@ -528,7 +529,7 @@ class TableEncoder:
 
 
 def _fit_column(column: RawColumn) -> ColumnEncoder:
-    """Return the encoder of a column, chosen by its values."""
+    """Choose the kind of encoder for a column by the column's values, and return it fitted."""
     missing = column.missing
     if missing.all():
         return UnusedColumn(column.name, "empty", "all values are missing")
@@ -580,7 +581,7 @@ def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
 
 
 def _warn_of_new_values(encoder: ColumnEncoder, column: RawColumn, codes: FloatArray) -> None:
-    """Warn if values are missing in a column without missing values in training, or if they were not in training."""
+    """Warn if a column has missing values, but had none in training, or has only values that were not in training."""
     missing = int(column.missing.sum())
     if missing and isinstance(encoder, NumberColumn | DateColumn) and not encoder.some_missing:
         warn_user(
@@ -616,7 +617,7 @@ def _check_names(used: Sequence[Any], fitted: Sequence[Any], given: Sequence[Any
 
 
 def _code_for_frame(X: Any) -> str:
-    """Return the Python code that converts an object to a data frame."""
+    """Return the Python code that converts an object to a data frame, for an error message."""
     if hasattr(X, "to_frame"):
         return "X.to_frame().T, for one row,"
     if isinstance(X, dict):
@@ -628,7 +629,7 @@ def _code_for_frame(X: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ColumnReport:
-    """Inputs of each column of a table, with the reason: the attribute ``columns_`` of a fitted regressor.
+    """Report on how each column of a table is encoded, and why: the attribute ``columns_`` of a fitted regressor.
 
     ``rows`` has a dict for each column: its "name"; its "kind" ("number", "boolean", "category", "text", "date",
     "duration", or, if it is not used, "constant", "identifier" or "empty"); what it "becomes"; and "why".
@@ -638,7 +639,7 @@ class ColumnReport:
 
     @classmethod
     def of(cls, encoder: TableEncoder) -> ColumnReport:
-        """Return the report on the encoder of a table."""
+        """Return the report on the columns of a data frame, given its encoder."""
         rows = []
         for column, note in zip(encoder.columns, encoder.notes or ("",) * len(encoder.columns), strict=True):
             becomes, why = _becomes_and_why(column)
@@ -672,7 +673,7 @@ class ColumnReport:
 
 
 def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> None:
-    """Warn of columns of numbers that repeat the target."""
+    """Warn of columns of numbers from which the target can be computed by a linear function."""
     if len(y) < 10 or np.ptp(y) == 0:
         return
     first_input = np.searchsorted(encoder.column_of_feature, np.arange(len(encoder.columns)))
@@ -693,7 +694,7 @@ def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArr
 
 
 def _becomes_and_why(column: ColumnEncoder) -> tuple[str, str]:
-    """Return descriptions of the inputs of a column, and of the reason for them."""
+    """Return two texts for the report on a column: what inputs it becomes, and why."""
     if isinstance(column, UnusedColumn):
         return "nothing: it is not used", column.why
     if isinstance(column, TextColumn):

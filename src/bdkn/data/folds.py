@@ -27,17 +27,17 @@ _RowNumbers = Annotated[IndexArray, integers("*")]
 DESIGNS = ("cross-fit", "hold-out", "in-sample")
 
 N_FOLDS = 5
-"""Number of folds where ``cv`` is None."""
+"""Number of folds if the parameter ``cv`` is None."""
 
 HOLDOUT_FRACTION = 0.1
-"""Fraction of the rows that ``design="hold-out"`` holds out where ``cv`` is None."""
+"""Fraction of the rows that ``design="hold-out"`` holds out if the parameter ``cv`` is None."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowsWithout:
-    """The numbers of all ``n`` rows except those in ``held_out``.
+    """The training rows of a fold: the row numbers from 0 to n - 1 without the numbers in ``held_out``.
 
-    NumPy converts it to an array when the numbers are needed, as the arrays of all networks would take much memory.
+    NumPy converts it to an array when the numbers are needed. Arrays for all networks would take much memory.
     """
 
     n: int
@@ -53,20 +53,20 @@ class RowsWithout:
 
 
 RowSelection = NDArray[Any] | RowsWithout
-"""Row numbers."""
+"""Type of the training rows of a network: an array of row numbers, or a ``RowsWithout``, which takes less memory."""
 
 
 @stored
 @dataclass(frozen=True)
 class Folds:
-    """The held-out rows of each fold, no row twice, and its training rows: all others, or those in ``kept``."""
+    """Cross-validation folds: the held-out rows of each fold, and its training rows ``kept`` (None: all others)."""
 
     n: Annotated[int, Number(low=1)]
     held_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
     kept: Annotated[tuple[_RowNumbers, ...] | None, sizes(K=len)] = None
 
     def check(self) -> None:
-        """Raise unless there are rows of these numbers, and none is held out twice."""
+        """Raise unless all row numbers are below ``n`` and no row is held out twice."""
         held_out = np.concatenate(self.held_out)
         must(len(np.unique(held_out)) == len(held_out), "no row must be held out twice")
         for numbers in (held_out, *(self.kept or ())):
@@ -74,10 +74,10 @@ class Folds:
 
     @classmethod
     def cross(cls, n: int, folds: int, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
-        """Return random folds of nearly equal size, each row in one of them; not more folds than rows.
+        """Return random folds of nearly equal size, each row held out in one of them; not more folds than rows.
 
-        Rows with the same number in ``sets`` are in the same fold: sets are dealt out from the largest to the smallest,
-        forwards and backwards.
+        Rows with the same number in ``sets`` are in the same fold. Sets are assigned from the largest to the smallest:
+        to the first fold up to the last, then to the last fold down to the first, and so on.
         """
         _check_rows(n)
         if sets is None:
@@ -141,7 +141,7 @@ class Folds:
         return cls(n, (np.arange(n),))
 
     def only(self, rows: IndexArray) -> Self:
-        """Return the folds of some of the rows, numbered from 0."""
+        """Return the folds restricted to ``rows``, which get new numbers from 0; omit folds that hold out no row."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
         parts = [(place[kept], place[held_out]) for kept, held_out in self]
@@ -150,7 +150,7 @@ class Folds:
         )
 
     def of_member(self, name: str) -> Self:
-        """Return the folds of a member, which are the same for all members."""
+        """Return these folds, since all members have the same folds (unlike ``OwnFolds``)."""
         return self
 
     @property
@@ -160,26 +160,26 @@ class Folds:
 
     @property
     def trains_on_few(self) -> bool:
-        """True if some fold trains on fewer than half of the rows, as when only the past is used."""
+        """True if some fold trains on fewer than half of the rows, for example only on the past."""
         return self.kept is not None and any(2 * len(kept) < self.n - 1 for kept in self.kept)
 
     def __len__(self) -> int:
         return len(self.held_out)
 
     def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield the training rows and the held-out rows of each fold."""
+        """Yield the numbers of the training rows and of the held-out rows, for each fold."""
         for fold, held_out in enumerate(self.held_out):
             yield np.asarray(self.selection(fold)), held_out
 
     def selection(self, fold: int) -> RowSelection:
-        """Return the rows to train on in a fold; the arrays of all folds need much memory."""
+        """Return the training rows of one fold, as row numbers or as a ``RowsWithout``, which saves memory."""
         return RowsWithout(self.n, self.held_out[fold]) if self.kept is None else self.kept[fold]
 
 
 @stored
 @dataclass(frozen=True)
 class OwnFolds:
-    """Random folds of each member, which depend on the seed and on the member's name but not on other members.
+    """Random folds that differ between members: they depend on a seed and on the member's name only.
 
     Rows with the same number in ``sets`` are in the same fold.
     """
@@ -193,12 +193,12 @@ class OwnFolds:
         _check_rows(self.n)
 
     def check(self) -> None:
-        """Raise unless each row has a set, numbered from 0."""
+        """Raise unless ``sets`` is None or has a number below ``n`` for each row."""
         must(self.sets is None or len(self.sets) == self.n, "sets must have an entry for each row")
         must(self.sets is None or int(self.sets.max()) < self.n, "sets must be numbered from 0")
 
     def of_member(self, name: str) -> Folds:
-        """Return the folds of the member of that name."""
+        """Return the folds of the member with this name."""
         seed = np.random.SeedSequence(self.entropy, spawn_key=(*name_key(name), 2**32 - 1))
         return Folds.cross(self.n, self.count, np.random.default_rng(seed), self.sets)
 
@@ -214,12 +214,12 @@ class OwnFolds:
 
 
 def name_key(name: str) -> tuple[int]:
-    """Return the spawn key of a member's random numbers, computed from its name."""
+    """Return a hash of a member's name, the spawn key of its random numbers (``numpy.random.SeedSequence``)."""
     return (zlib.crc32(name.encode()),)
 
 
 def _sorted(numbers: IndexArray, n: int) -> IndexArray:
-    """Return distinct row numbers in ascending order; a mask is faster than a sort."""
+    """Sort distinct row numbers below ``n``, by a boolean mask, which is faster than a sort."""
     is_there = np.zeros(n, dtype=np.bool_)
     is_there[numbers] = True
     return np.flatnonzero(is_there)
@@ -234,15 +234,15 @@ def _check_rows(n: int) -> None:
 
 
 class ShuffledRows:
-    """Base class of splitters that assign samples to folds at random, one by one if there are no groups."""
+    """Base class of splitters that assign rows to folds at random, one by one unless there are groups."""
 
 
 @dataclass(frozen=True, eq=False)
 class Splitting:
-    """The rows of a table, the numbers ``used`` of the rows to fit, and sets of rows that stay together.
+    """The rows of a table, the numbers ``used`` of the rows to fit, and ``sets`` of rows that share a fold.
 
-    ``sets`` has the number of the set of each used row (None: each row is a set of its own); rows of one set are in the
-    same fold. ``groups`` are the labels that the user gave for all rows of the table, None if there are none.
+    ``sets`` has the set number of each used row (None: each row is a set of its own); rows of one set are in the same
+    fold. ``groups`` are the labels that the user gave for all rows of the table, None if there are none.
     """
 
     rows: Rows
@@ -251,19 +251,19 @@ class Splitting:
     groups: NDArray[Any] | None = None
 
     def by_cv(self, cv: Any) -> Self:
-        """Return the splitting ``by_folds`` of ``cv``, if it is row numbers or a splitter that needs no groups."""
+        """Make each fold of ``cv`` a set, see ``by_folds``, if ``cv`` is row numbers or a splitter without groups."""
         if self.groups is not None or cv is None or is_fold_count(cv) or isinstance(cv, GroupsConsumerMixin):
             return self
         return self.by_folds(self.cross(cv, np.random.default_rng(0)), cv)
 
     def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> Self:
-        """Return the splitting whose sets are ``folds``, if these come from ``cv`` and no groups are given.
+        """Return a splitting in which the rows of each fold of ``cv`` are a set, unless the user gave groups.
 
-        A fold may consist of whole groups, places or periods, which only ``cv`` defines. If the forest of a density or
-        the target statistics separated its rows, a row would be predicted from others of its group, which new rows do
-        not have. With ``GroupKFold`` as row numbers, 90 % intervals then covered 50 to 76 % of new groups, and 79 % of
-        the future with ``TimeSeriesSplit`` and time as an input (88 % now, and a lower NLL). Rows that are never held
-        out are one set. Folds of a splitter that shuffles single samples are not used as sets.
+        Folds of a user may consist of whole groups, places or periods. The forest of the density and the target
+        statistics must not separate such rows, or a row would be predicted from others of its group, which new rows do
+        not have. With separation, 90 % intervals covered 50 to 76 % of new groups (``GroupKFold`` as row numbers), and
+        79 instead of 88 % of the future (``TimeSeriesSplit`` with time as an input). Rows that are never held out are
+        one set. Folds of a splitter that shuffles single rows are not used as sets.
         """
         if self.groups is not None or isinstance(folds, OwnFolds) or folds.kept is None or _shuffles_rows(cv):
             return self
@@ -273,7 +273,7 @@ class Splitting:
         return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
-        """Return the folds of the used rows; a splitter gets the groups and the parameters ``given``."""
+        """Return the folds of ``cv``, for the used rows; a splitter gets the groups and the parameters ``given``."""
         splits = cv
         if hasattr(cv, "split"):
             groups = {} if self.groups is None else {"groups": self.groups}
@@ -284,7 +284,7 @@ class Splitting:
         return Folds.of(len(self.rows), splits).only(self.used)
 
     def digest(self, cv: Any = None) -> str:
-        """Return a hash of the groups and of ``cv``; empty if there are no groups and ``cv`` is None or a number."""
+        """Return a hash of the groups and ``cv`` of a fit; empty without groups if ``cv`` is a number or None."""
         if self.groups is None and (cv is None or is_fold_count(cv)):
             return ""
         seen = hashlib.sha256()
@@ -299,7 +299,7 @@ class Splitting:
         return seen.hexdigest()
 
     def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
-        """Return ``cv`` random folds, or those of a splitter, which gets a seed if its ``random_state`` is None."""
+        """Return ``cv`` random folds, or the folds of a splitter; if its ``random_state`` is None, it gets a seed."""
         if is_fold_count(cv):
             return Folds.cross(len(self.used), cv, generator, self.sets)
         if getattr(cv, "random_state", 0) is None:
@@ -309,12 +309,12 @@ class Splitting:
 
 
 def is_fold_count(cv: Any) -> bool:
-    """Return whether ``cv`` is a number of folds, not "prefit", a splitter or row numbers."""
+    """Return whether ``cv`` is a number of folds, and not None, "prefit", a splitter or row numbers."""
     return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
 
 
 def _shuffles_rows(cv: Any) -> bool:
-    """Return whether ``cv`` is a splitter that assigns samples to folds at random, one by one."""
+    """Return whether ``cv`` is a splitter that assigns single rows to folds at random."""
     if isinstance(cv, KFold | StratifiedKFold):
         return bool(cv.shuffle)
     return isinstance(cv, ShuffleSplit | ShuffledRows)
@@ -325,14 +325,14 @@ Seeds = Sequence[np.random.SeedSequence]
 
 @dataclass(frozen=True, eq=False)
 class FoldPlan:
-    """The networks to train, fold by fold, and the rows that each fold holds out.
+    """Plan of cross-fitting: the networks to train, with their training rows and seeds, and the held-out rows.
 
     ``seeds``, ``members`` (the number of its member) and ``rows`` (None: all rows) have one entry per network,
     ``names`` and ``member_seeds`` one per member. ``fold_of``, of shape (n, H), is the fold that holds out a row, for
-    each member, and -1 if none does. ``held_out`` are the rows that all members hold out, None if every row is held out
-    once. With ``refit`` a member predicts with one more network, trained on all rows, instead of the average over its
-    folds; these networks are the last ones. ``by_number`` gives the folds of any other rows as functions of row
-    numbers; None for rows in memory.
+    each member, and -1 if none does. ``held_out`` are the rows that are held out in some fold, the same for all
+    members; None if these are all rows. With ``refit`` a member predicts with one more network, trained on all rows,
+    instead of the average over its folds; these networks are the last ones. For rows in blocks, ``by_number`` computes
+    the folds of other rows from their row numbers; it is None for rows in memory.
     """
 
     names: tuple[str, ...]
@@ -349,11 +349,11 @@ class FoldPlan:
     def of(
         cls, params: Any, splitting: Splitting, entropy: Any, members: range, *, units: Numbers | None = None
     ) -> FoldPlan:
-        """Return the plan of a regressor with these parameters for the members with these numbers.
+        """Return the plan for training ``members``, given by number, of a regressor with the parameters ``params``.
 
-        With ``design="hold-out"`` all members hold the same rows out, else each has folds of its own, if they are
-        random. A member whose folds train on few rows, such as the past only, predicts with a refit. ``units`` are the
-        numbers that folds are functions of, for rows in blocks.
+        With ``design="hold-out"`` all members hold out the same rows; otherwise random folds differ between members. If
+        folds train on few rows, such as the past only, members predict with a refit. For rows in blocks, folds are
+        computed from ``units``, which are row numbers or hashes of groups.
         """
         root, n, hold_out = np.random.SeedSequence(entropy), len(splitting.used), params.design == "hold-out"
         seeds = root.spawn(members.stop)[members.start :]
@@ -409,12 +409,12 @@ class FoldPlan:
 
     @property
     def rows_per_member(self) -> float:
-        """Total number of training rows of the networks of a member."""
+        """Total number of training rows of all networks of one member."""
         total = sum(len(self.fold_of) if numbers is None else len(numbers) for numbers in self.rows)
         return total / len(self.names)
 
     def first_member(self, name: str) -> FoldPlan:
-        """Return the plan of one member of that name, with the folds of the first member."""
+        """Return a plan for a single member called ``name``, with the seeds and folds of the first member."""
         H = len(self.names)
         seeds, rows = self.seeds[::H], self.rows[::H]
         return replace(
@@ -429,7 +429,7 @@ class FoldPlan:
         )
 
     def for_chunk(self, units: Numbers, members: Sequence[int], names: tuple[str, ...]) -> FoldPlan:
-        """Return the plan of some members for predicting the held-out rows of a chunk, without networks to train."""
+        """Return a plan to predict the held-out rows of a chunk by some members; it has no networks to train."""
         assert self.by_number is not None, "rows in blocks have folds that are functions of their numbers"
         fold_of = replace(self.by_number, seeds=tuple(self.by_number.seeds[h] for h in members)).of(units)
         is_held_out = fold_of[:, 0] >= 0
@@ -439,17 +439,17 @@ class FoldPlan:
 
 @dataclass
 class RowNumberFolds(ShuffledRows):
-    """Cross-validation splitter whose folds are functions of a row's number, or of its group.
+    """Cross-validation splitter that computes the fold of a row from its row number, or from its group, by a hash.
 
-    Rows in blocks are divided so: the fold of a row does not depend on how many other rows there are. With it, a fit to
-    rows in memory has the folds of a fit to the same rows in blocks.
+    The fold of a row does not depend on how many other rows there are. A fit to rows in blocks always has such folds;
+    with this splitter, a fit to the same rows in memory has the same folds.
 
     Parameters
     ----------
     n_folds : int, default=5
-        Number of folds, of nearly equal size if rows are many.
+        Number of folds. They have nearly equal sizes if there are many rows.
     random_state : int, optional
-        Another number gives other folds; None: 0, and in a ``BDKNRegressor`` other folds for each member.
+        Seed of the folds. None is 0 or, in a ``BDKNRegressor``, another seed for each member.
 
     Examples
     --------
@@ -467,7 +467,7 @@ class RowNumberFolds(ShuffledRows):
     def split(
         self, X: Any, y: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield the numbers of the training rows and of the held-out rows of each fold."""
+        """Yield, for each fold, the numbers of the training rows and of the held-out rows."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         units = np.arange(n, dtype=np.uint64) if groups is None else group_numbers(np.asarray(groups))
         folds = fold_of(units, self.n_folds, self.random_state or 0)
@@ -480,12 +480,12 @@ class RowNumberFolds(ShuffledRows):
 
 
 def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    """Return a generator from a child of the seed that no member and no fold uses."""
+    """Return a random generator for drawing folds, whose seed is derived from ``seed`` and used for nothing else."""
     return np.random.default_rng(child_seed(seed, 2**32 - 1))
 
 
 def child_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """Return the child seed of that number, whatever else was spawned from the seed."""
+    """Return the child of a seed with this number; it does not depend on children that were spawned before."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 
@@ -493,10 +493,10 @@ Seed = int | np.random.RandomState | np.random.Generator | None
 
 
 def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
-    """Return the seed sequence of a random state.
+    """Convert the parameter ``random_state`` to a NumPy ``SeedSequence``.
 
-    The same integer always gives the same sequence. Of a generator the next numbers are used, so that a second call
-    differs; None uses new entropy of the operating system.
+    The same integer always gives the same sequence. A generator gives its next random numbers, so that a second call
+    returns another sequence. None uses new entropy of the operating system.
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.SeedSequence(random_state.randint(0, 2**32, size=4, dtype=np.uint32).tolist())

@@ -17,28 +17,28 @@ _ENDINGS = (".parquet", ".pq", ".parq")
 """File extensions of Parquet files."""
 
 _BUFFER = 1 << 18
-"""Size of the read buffer of a column, in bytes."""
+"""Size of the buffer with which a column of a Parquet file is read, in bytes."""
 
 
 class ParquetRows(BlockSource):
     """Rows of Parquet files, read in blocks that take little memory.
 
-    Rows are in the order of the files: of a folder or a pattern by name, of a list as given. Large row groups are read
-    in parts.
+    Files of a folder or a pattern are read in the order of their names, files of a list in the given order. Large row
+    groups are read in parts.
 
     Parameters
     ----------
     source : str, path-like, list of these, or pyarrow Dataset
         A file, a folder with Parquet files, a pattern such as ``"rows/*.parquet"``, several of these, or a dataset of
-        ``pyarrow.dataset``, which may be filtered. The names of folders such as ``year=2026`` are columns.
+        ``pyarrow.dataset``, which may be filtered. Names of folders such as ``year=2026`` give a column ``year``.
     target : str
         The name of the column of targets.
     columns : list of str, optional
-        The names of the columns that predict; all others are not read. By default all but those named here.
+        The names of the columns to predict from; by default all except target, weights and groups. No other is read.
     sample_weight : str, optional
         The name of a column with the number of times that each row is counted.
     groups : str, optional
-        The name of a column of labels; rows with equal labels belong together.
+        The name of a column of labels; rows with equal labels are in the same fold.
 
     Examples
     --------
@@ -70,8 +70,8 @@ class ParquetRows(BlockSource):
         from pyarrow import types as is_a
 
         self._dataset = _open_dataset(source)
-        self._files: list[Any] | None = None  # unless all are Parquet files, and the dataset is not filtered
-        with suppress(ValueError):  # filtered
+        self._files: list[Any] | None = None  # None if the dataset is filtered or has other than Parquet files
+        with suppress(ValueError):  # raised by a filtered dataset
             fragments = list(self._dataset.get_fragments())
             self._files = fragments if all(isinstance(part, ds.ParquetFileFragment) for part in fragments) else None
         place = _place(source, self._files)
@@ -104,7 +104,7 @@ class ParquetRows(BlockSource):
                 yield self._piece(table, part.path)
         if self._files is None:
             names = self._schema.names
-            with parquet_errors("the dataset"):  # with as little read-ahead by Arrow as possible
+            with parquet_errors("the dataset"):  # Arrow reads as few batches in advance as possible, to save memory
                 scanner = self._dataset.scanner(names, batch_size=size, batch_readahead=1, fragment_readahead=1)
                 for batch in scanner.to_batches():
                     yield self._piece(pa.Table.from_batches([batch]), "")
@@ -120,14 +120,14 @@ class ParquetRows(BlockSource):
 
 
 def _place(source: Any, files: Sequence[Any] | None) -> str:
-    """Return the name of the source in messages."""
+    """Return a name of the source for error messages, such as the path of a file."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     return "the dataset" if not files else files[0].path if len(files) == 1 else f"{files[0].path} and other files"
 
 
 def _open_dataset(source: Any) -> Any:
-    """Return the Arrow dataset of a file, a folder, a pattern, a list of files, or a dataset."""
+    """Open a file, a folder, a pattern or a list of files as a pyarrow dataset; return a dataset unchanged."""
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
@@ -139,12 +139,12 @@ def _open_dataset(source: Any) -> Any:
     files, folder = _find_files(source)
     parts = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
     with parquet_errors(files[0]):
-        column_names(pq.read_schema(files[0]).empty_table())  # raises if some are equal
+        column_names(pq.read_schema(files[0]).empty_table())  # raises if names are equal
         return ds.dataset(files, format="parquet", **parts)
 
 
 def _find_files(source: Any) -> tuple[list[str], str | None]:
-    """Return the Parquet files of a source, and the folder if the source is one."""
+    """Return the paths of the Parquet files of a source, and the path of the folder if the source is a folder."""
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         if os.path.isdir(name):
@@ -163,7 +163,7 @@ def _find_files(source: Any) -> tuple[list[str], str | None]:
 
 
 def _files_of(folder: Path) -> list[str]:
-    """Return the Parquet files of a folder and its subfolders, sorted by name, without hidden ones."""
+    """Return the paths of the Parquet files of a folder and its subfolders, sorted by name, without hidden files."""
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     found = [
         file
@@ -179,7 +179,7 @@ def _files_of(folder: Path) -> list[str]:
 
 
 def _common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:
-    """Return the schema of columns (None: all) of all files; raise if a file has other columns or other types."""
+    """Return one Arrow schema of the columns ``names`` (None: all) for all files; raise if files do not agree."""
     import pyarrow as pa
 
     schema = None
@@ -207,7 +207,7 @@ def _common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any
 
 
 def _file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
-    """Yield the rows of a file as Arrow tables of at most ``size`` rows, with the columns of a schema.
+    """Yield the rows of a Parquet file as Arrow tables of at most ``size`` rows, with the columns of ``schema``.
 
     Columns are decoded in parts, so that a large row group is never in memory as a whole.
     """
@@ -234,7 +234,7 @@ def _file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
 
 
 def _partition(part: Any) -> dict[str, Any]:
-    """Return the values of columns that are stored in the names of folders, as in year=2026/part.parquet."""
+    """Return the values of columns that the names of folders give, such as 2026 in year=2026/part.parquet."""
     import pyarrow.dataset as ds
 
     return dict(ds.get_partition_keys(part.partition_expression))

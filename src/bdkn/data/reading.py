@@ -1,4 +1,4 @@
-"""Columns of data frames as numbers or text, and text that represents numbers, dates or times of day."""
+"""Reading of columns of data frames as numbers or text, and conversion of text that represents numbers or dates."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DAY = 86_400.0
 """Seconds per day."""
 
 _NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
-"""Types of objects that are neither numbers nor text; their values are refused."""
+"""Types of objects that are not a single number, date or text; a column with such objects is refused."""
 
 _MAX_CODES = 10
-"""Maximum number of distinct numbers in a text column that remains text, as they may be codes of categories."""
+"""Number of distinct values up to which numbers in a text column remain text, as they may be codes of categories."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class RawColumn:
 
     ``kind`` is "number", "boolean", "date" (in days since 1970), "duration" (in seconds) or "text". ``levels`` are the
     values of an ordered category, in their order; ``categories`` is True if the data frame declares the column as
-    categorical. ``form`` is the format of numbers or dates that were text, if it is not the usual one, and ``note``
-    describes such a conversion.
+    categorical. ``form`` is the format of numbers or dates that were read from text (empty: the usual format), and
+    ``note`` describes this conversion to the user.
     """
 
     name: Any
@@ -46,7 +46,7 @@ class RawColumn:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """True for each value that is missing."""
+        """Boolean array, True for each missing value."""
         if self.kind == "text":
             return np.fromiter((value is None for value in self.values), bool, len(self.values))
         return np.asarray(np.isnan(self.values))
@@ -68,7 +68,7 @@ def read_column(X: Any, name: Any) -> RawColumn:
         raise _several_values(name, dtype)
     if dtype not in (nw.Categorical, nw.Enum):
         return _column_of_objects(name, series.to_list())
-    # Arrow converts the values of a dictionary one by one unless the column is cast to their type.
+    # Arrow converts a dictionary-encoded column slowly, value by value, unless it is cast to the type of its values.
     native = series.to_native()
     value_type = getattr(getattr(native, "type", None), "value_type", None)
     values = list(series.to_list() if value_type is None else native.cast(value_type).to_pylist())
@@ -79,7 +79,7 @@ def read_column(X: Any, name: Any) -> RawColumn:
 
 
 def _column_of_objects(name: Any, values: list[Any]) -> RawColumn:
-    """Convert a column of Python objects to numbers, dates or durations if all values are such, else to text."""
+    """Convert a column of Python objects to numbers, dates or durations if all values have that type, else to text."""
     if set(map(type, values)) <= {str, type(None)}:  # the most frequent case, without a loop over the values
         return RawColumn(name, "text", _texts(values))
     known = [value for value in values if not _is_missing(value)]
@@ -141,7 +141,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _moment(value: Any) -> np.datetime64:
-    """Return a date or a time, converted to UTC if it has a time zone."""
+    """Convert a date or date-time to NumPy's ``datetime64``, in UTC if it has a time zone."""
     if _is_missing(value):
         return np.datetime64("NaT")
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
@@ -150,14 +150,14 @@ def _moment(value: Any) -> np.datetime64:
 
 
 def _times(values: NDArray[Any], kind: str) -> FloatArray:
-    """Return dates in days since 1970, or durations in seconds; nan for missing ones."""
+    """Convert dates to days since 1970, or durations to seconds; missing values become nan."""
     times, unit = ("datetime64[us]", DAY * 1e6) if kind == "date" else ("timedelta64[us]", 1e6)
     found = np.asarray(values).astype(times)
     return np.where(np.isnat(found), np.nan, found.astype(np.int64) / unit)
 
 
 def _levels(X: Any, name: Any) -> tuple[str, ...]:
-    """Return the ordered values of an ordered category of pandas or Arrow, or of an Enum of polars; () for others."""
+    """Return the values of an ordered categorical column (pandas, Arrow, Enum of polars) in order, () for others."""
     column: Any = X[name] if hasattr(X, "columns") else None
     if getattr(getattr(column, "type", None), "ordered", False) and column.num_chunks:
         return tuple(map(as_text, column.unify_dictionaries().chunk(0).dictionary.to_pylist()))
@@ -181,7 +181,7 @@ _NUMBERS = {
     "thousands": re.compile(rf"[+-]?(?!0\d)(\d{{1,3}}({_THOUSANDS}\d{{3}})+|\d+)(\.\d+)?"),
     "decimal comma": re.compile(r"[+-]?(?!0\d)(\d{1,3}([. \u00a0\u202f’']\d{3})+|\d+)(,\d+)?"),
 }
-"""Patterns of the formats of numbers; none matches a code such as "00123"."""
+"""Regular expressions of number formats; numbers with leading zeros, such as the code "00123", do not match."""
 
 _DATES = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y")
 _DATES_WITH_NAMES = ("%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d %Y")
@@ -194,7 +194,7 @@ _TRUE, _FALSE = frozenset(["true", "yes", "y", "t", "1", "1.0"]), frozenset(["fa
 
 
 def read_text(column: RawColumn) -> RawColumn:
-    """Convert a text column to numbers, dates or times of day if all its values are such; else return it unchanged."""
+    """Convert a text column to numbers, dates or times of day if all values can be; else return it unchanged."""
     if column.categories:
         return column
     known = {value for value in column.values if value is not None}
@@ -265,7 +265,7 @@ def as_numbers(column: RawColumn, kind: str) -> RawColumn:
 
 
 def _number_format(texts: set[str]) -> str:
-    """Return the number format that all texts follow; empty if there is none."""
+    """Return the name of the number format that all texts follow; empty if there is none."""
     for form, pattern in _NUMBERS.items():
         if all(pattern.fullmatch(_without_unit(text)) for text in texts):
             with_units = any(text.strip() != _without_unit(text) for text in texts)
@@ -281,7 +281,7 @@ def _without_unit(text: str) -> str:
 
 
 def _date_formats(texts: set[str]) -> list[str]:
-    """Return the date formats that all texts follow."""
+    """Return all formats, as for ``strptime``, by which every text can be read as a date."""
 
     def fit(some: Iterable[str], form: str) -> bool:
         try:

@@ -1,7 +1,7 @@
 """Detection of repeated rows: copies, which are used once, and rows with equal inputs, which share a fold.
 
 If a copy was in another fold than its original, a member would predict a row that it was trained on. Rows are compared
-by hashes of their values, in linear time and without a copy of the table.
+by hashes of their values, in linear time; the table is not copied in memory.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from bdkn.data.rows import SAMPLED_ROWS
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _NEAR = 1e-3
-"""Width of a grid cell, in standard deviations; numbers in the same cell are nearly equal."""
+"""Width of a grid cell, in standard deviations of a column; numbers in the same cell count as nearly equal."""
 
 _COARSE = 4 * _NEAR
-"""Width of a coarser cell, in standard deviations: it hardly adds pairs of copies, but many pairs by chance."""
+"""Width of a coarser grid cell, in standard deviations; if it finds many more equal rows, these are due to chance."""
 
 _BEYOND_CHANCE = 1000
-"""Minimum ratio of pairs of equal rows to those expected by chance if columns were independent."""
+"""Minimum ratio of the number of pairs of equal rows to the number expected by chance if columns were independent."""
 
 _MIN_DISTINCT = 10
-"""Minimum number of distinct rows, or of distinct inputs; in smaller tables repetitions are ignored."""
+"""Minimum number of distinct rows, or of distinct inputs, of a table; if it has fewer, repeated rows are ignored."""
 
 _MIN_NEAR = 0.01
-"""Minimum fraction of rows that are nearly but not exactly equal to another row; a smaller one is due to chance."""
+"""Fraction of rows that are nearly (not exactly) equal to another row, below which near equality is due to chance."""
 
 _MAX_ROWS = 10
-"""Maximum average number of rows per distinct input for sets to be formed; above it, new rows repeat inputs, too."""
+"""Maximum average number of rows per distinct input for rows with equal inputs to share a fold."""
 
 _SHIFT = 0.381966
-"""Shift of the grid, in cells, which keeps the median of a column away from the edges of cells."""
+"""Shift of the grid for near equality, in cells, which keeps the median of a column away from the edges of cells."""
 
 Keys = NDArray[np.uint64]
-"""Hash of each row; equal rows have equal hashes."""
+"""Type of an array with the hash of each row; equal rows have equal hashes."""
 
 
 def mixed_bits(numbers: Keys) -> Keys:
-    """Return the numbers with their bits mixed, by the last step of the hash function SplitMix64."""
+    """Hash integers of 64 bits by the last step of SplitMix64, which mixes their bits."""
     z = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
@@ -51,10 +51,10 @@ def mixed_bits(numbers: Keys) -> Keys:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedRows:
-    """Rows of a table that repeat others.
+    """Rows of a table that repeat other rows.
 
-    ``copies`` is True for a row that repeats an earlier one, inputs and target. ``sets`` has the number of the set of
-    each row: rows with equal inputs, whose targets may differ, form a set; None if there are no such sets.
+    ``copies`` is True for a row whose inputs and target are equal to those of an earlier row. Rows with equal inputs
+    form a set, even if their targets differ: ``sets`` has the set number of each row; None if there are no sets.
     """
 
     copies: BoolArray
@@ -62,11 +62,11 @@ class RepeatedRows:
 
 
 def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
-    """Return the rows that repeat others, None if there are none.
+    """Find the rows that repeat other rows of a table; return None if there are none.
 
     Numbers count as equal if they are nearly equal or, if near equality is due to chance, exactly equal. Equal rows
-    that are expected because columns have few distinct values are ignored. Rows are copies if targets of equal inputs
-    are equal far more often than targets of all rows.
+    that are expected because columns have few distinct values are ignored. Equal rows are copies only if rows with
+    equal inputs have equal targets far more often than other rows.
     """
     n = len(y)
     if n < _MIN_DISTINCT or not X.shape[1]:
@@ -106,13 +106,13 @@ def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
 
 
 def _pairs(keys: Keys) -> float:
-    """Return the number of pairs of equal keys."""
+    """Return the number of pairs of rows with equal hashes."""
     counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
     return float((counts * (counts - 1) / 2).sum())
 
 
 def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
-    """Estimate the probability of equal rows under independent columns from a sample of the ``distinct`` rows."""
+    """Estimate the probability that two rows are equal if columns are independent, from ``distinct`` rows."""
     some = distinct[:: max(1, len(distinct) // SAMPLED_ROWS)]
     pairs, chance = max(1.0, len(some) * (len(some) - 1) / 2), 1.0
     for part in parts:
@@ -122,13 +122,13 @@ def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
 
 
 def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
-    """Return the hash of each row; numbers in the same grid cell count as equal (``width`` None: exact equality)."""
+    """Return a hash of each row; numbers in one grid cell of size ``width`` are equal (None: only equal numbers)."""
     keys: Keys = np.zeros(n, dtype=np.uint64)
     place = 0
     for part in parts:
         centre, scale = (0.0, 1.0) if width is None else _centre_and_scale(part)
         columns = mixed_bits(np.arange(place, place := place + part.shape[1], dtype=np.uint64))
-        for block in row_slices(n, rows_within(CACHED_CELLS // 4, part.shape[1])):  # with three temporary arrays
+        for block in row_slices(n, rows_within(CACHED_CELLS // 4, part.shape[1])):  # for it and three temporary arrays
             cells = part[block]
             if width is not None:
                 with np.errstate(over="ignore", invalid="ignore"):
@@ -138,7 +138,7 @@ def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
 
 
 def _centre_and_scale(part: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-    """Return the median of each column and the standard deviation of its inner 98 %, 1 if that is zero."""
+    """Return the median of each column and its standard deviation after clipping to the inner 98 % (1 if zero)."""
     sample = np.asarray(part[:: max(1, len(part) // SAMPLED_ROWS)], dtype=np.float64)
     with np.errstate(all="ignore"):
         if np.isnan(sample).any():
@@ -150,7 +150,7 @@ def _centre_and_scale(part: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
 
 
 def _parts(X: Any) -> Iterator[NDArray[Any]]:
-    """Yield the columns of a table as arrays of numbers (n, columns)."""
+    """Yield the columns of any table as arrays of numbers (n, columns); of a sparse table, one hash per row."""
     if hasattr(X, "indptr"):
         yield _sparse_keys(X)[:, None]
     elif hasattr(X, "columns"):
@@ -164,7 +164,7 @@ def _parts(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def column_numbers(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a numeric column unchanged, and any other column as codes of its distinct values."""
+    """Return a numeric column unchanged, and any other column as integer codes of its distinct values."""
     if column.dtype.kind in "biuf":
         return column
     return np.asarray(np.unique(column.astype(str), return_inverse=True)[1])
@@ -178,7 +178,7 @@ def _sparse_keys(X: Any) -> NDArray[np.int64]:
 
 
 def bits_of(numbers: NDArray[Any]) -> Keys:
-    """Return the bits of numbers in double precision, with one pattern for zero and one for nan."""
+    """Return the bits of numbers in double precision as integers; 0 and -0 have the same bits, and so has every nan."""
     plain = np.asarray(numbers, dtype=np.float64) + 0.0
     plain[np.isnan(plain)] = np.nan
     return plain.view(np.uint64)

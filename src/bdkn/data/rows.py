@@ -16,14 +16,14 @@ from bdkn.errors import InvalidParameterError, missing_extra
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 BLOCK_ROWS = 1 << 13
-"""Default number of rows of a block of ``Rows``."""
+"""Default number of rows of a block, if rows in memory are read in blocks."""
 
 SAMPLED_ROWS = 4096
-"""Minimum number of rows drawn from a large table to compute grids and robust scales; at most twice that number."""
+"""Number of rows of a large table from which robust scales are computed; the actual number is up to twice as large."""
 
 
 def take_rows(X: Any, rows: IndexArray | slice) -> Any:
-    """Return some rows of an array, a sparse matrix, a data frame or a list; a view for a slice, if possible."""
+    """Return rows of an array, sparse matrix, data frame or list, by number; for a slice, if possible a view."""
     if isinstance(X, np.ndarray) or issparse(X):
         return X[rows]
     if hasattr(X, "num_rows"):  # a table of pyarrow
@@ -46,7 +46,7 @@ def join_tables(tables: Sequence[Any]) -> Any:
             import pandas as pd
 
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # of columns without a value in one of the tables
+                warnings.simplefilter("ignore", FutureWarning)  # if a column has no value in one of the tables
                 return pd.concat(tables, ignore_index=True)
         if library == "polars":
             import polars as pl
@@ -59,7 +59,7 @@ def join_tables(tables: Sequence[Any]) -> Any:
         import narwhals.stable.v2 as nw
 
         return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
-    except Exception as error:  # each library has its own
+    except Exception as error:  # each library has its own classes of errors
         raise InvalidParameterError(
             "all parts of a table must be frames of one library, with columns of the same types; two cannot be joined "
             f"({error})"
@@ -67,7 +67,7 @@ def join_tables(tables: Sequence[Any]) -> Any:
 
 
 def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
-    """Return a dict of columns, or a list of rows, as a pandas data frame."""
+    """Convert a dict of columns, or a list of rows, to a pandas data frame."""
     try:
         from pandas import DataFrame
     except ImportError as error:
@@ -76,7 +76,7 @@ def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
 
 
 def missing_labels(labels: NDArray[Any]) -> BoolArray:
-    """Return whether each label of a group is missing: None, nan, NaT or pandas' NA."""
+    """Return whether each group label is missing: None, nan, NaT or pandas' NA."""
     if labels.dtype.kind != "O":
         return np.asarray(labels != labels)
     missing = (label is None or type(label).__name__ == "NAType" or bool(np.any(label != label)) for label in labels)
@@ -84,9 +84,9 @@ def missing_labels(labels: NDArray[Any]) -> BoolArray:
 
 
 class RowSource(Protocol):
-    """Rows that can be read in blocks, from memory, from a memory map or from a file.
+    """Interface of tables whose rows are read in blocks, from memory, from a memory map or from a file.
 
-    Row i is the same row in every pass, so that folds can depend on the number of a row.
+    The rows have the same order in every pass, so that the fold of a row can depend on its number.
     """
 
     def __len__(self) -> int:
@@ -100,8 +100,8 @@ class RowSource(Protocol):
 class Rows:
     """Rows in memory: a table ``X`` of any kind, and targets ``y`` of shape (n,).
 
-    ``counts`` is the number of times that each row is counted (None: once). Rows with equal labels in ``groups`` belong
-    together (None: all rows are independent).
+    ``counts`` is the number of times that each row is counted (None: once). Rows with equal labels in ``groups`` are in
+    the same fold (None: all rows are independent).
     """
 
     X: Any
@@ -132,7 +132,7 @@ class Rows:
         return Rows(take_rows(self.X, numbers), self.y[numbers], counts, groups)
 
     def counted(self) -> Rows:
-        """Return the rows with a positive count."""
+        """Return the rows without those that have a count of zero."""
         if self.counts is None or self.counts.all():
             return self
         return self[np.flatnonzero(self.counts)]

@@ -1,4 +1,4 @@
-"""Random sample, chunks and folds of rows that are read in blocks; all are functions of the row numbers."""
+"""Random sample, chunks and folds of rows that are read in blocks, all computed from row numbers by a hash function."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from bdkn.typing import BoolArray, FloatArray, IndexArray
 _Part = TypeVar("_Part")
 
 Numbers = NDArray[np.uint64]
-"""Row numbers, or numbers of the groups that rows belong to."""
+"""Type of an array of row numbers, or of hashes of the groups that rows belong to."""
 
 CHUNK_ROWS = 2**17
 """Number of rows of a chunk, and maximum size of the sample; tables of at most this size are fitted in memory."""
 
 _SAMPLE, _CHUNK, _FOLD = 0x5A, 0xC4, 0xF0
-"""Salts of the hash function for three independent sequences of random numbers."""
+"""Salts of the hash function, so that sample, chunks and folds get independent random numbers."""
 
 
 def merged_in_tree(parts: Sequence[_Part], merge: Callable[[_Part, _Part], _Part]) -> _Part:
@@ -39,7 +39,7 @@ def merged_in_tree(parts: Sequence[_Part], merge: Callable[[_Part, _Part], _Part
 
 
 def hash_numbers(numbers: Numbers, *salts: int) -> Numbers:
-    """Return a pseudorandom number for each number and the salts, by the hash function SplitMix64."""
+    """Return a pseudorandom integer for each number, by the hash function SplitMix64; it depends on ``salts``."""
     step, z = np.uint64(0x9E3779B97F4A7C15), np.asarray(numbers, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for salt in salts:
@@ -48,12 +48,12 @@ def hash_numbers(numbers: Numbers, *salts: int) -> Numbers:
 
 
 def chunk_of(numbers: Numbers, n_chunks: int) -> NDArray[np.intp]:
-    """Return the chunk that each row belongs to."""
+    """Return the number of the chunk to which each row belongs, drawn at random by a hash of the row number."""
     return (hash_numbers(numbers, _CHUNK) % np.uint64(n_chunks)).astype(np.intp)
 
 
 def fold_of(numbers: Numbers, n_folds: int, seed: int) -> IndexArray:
-    """Return the fold that holds out each row (or group); all folds are equally probable."""
+    """Return the number of the fold that holds out each row (or group), drawn at random with equal probabilities."""
     return (hash_numbers(numbers, _FOLD, seed) % np.uint64(n_folds)).astype(np.intp)
 
 
@@ -63,7 +63,7 @@ def is_held_out(numbers: Numbers, fraction: float, seed: int) -> BoolArray:
 
 
 def group_numbers(groups: NDArray[Any]) -> Numbers:
-    """Return a hash of each group label; equal labels have equal hashes in all blocks."""
+    """Return a hash of each group label; equal labels have equal hashes in all blocks of rows."""
     labels, place = np.unique(groups, return_inverse=True)
     digests = [hashlib.blake2b(repr(label).encode(), digest_size=8).digest() for label in labels.tolist()]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[place.ravel()]
@@ -71,9 +71,9 @@ def group_numbers(groups: NDArray[Any]) -> Numbers:
 
 @dataclass(frozen=True)
 class MemberFolds:
-    """Random folds of each member, as functions of row numbers; ``seeds`` has one seed per member.
+    """Random folds of each member, computed from row numbers; ``seeds`` has one seed per member.
 
-    With ``fraction``, all members hold out the same rows in one fold, that fraction of them.
+    With ``fraction``, there is a single fold, which holds out that fraction of the rows.
     """
 
     n_folds: int
@@ -81,7 +81,7 @@ class MemberFolds:
     fraction: float | None = None
 
     def of(self, numbers: Numbers) -> NDArray[np.int16]:
-        """Return the fold (n, H) that holds out each row, for each member; -1 if none does."""
+        """Return the number (n, H) of the fold that holds out each row, for each of the H members; -1 if none does."""
         found = np.empty((len(numbers), len(self.seeds)), dtype=np.int16)
         for h, seed in enumerate(self.seeds):
             if self.fraction is None:
@@ -93,11 +93,11 @@ class MemberFolds:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Random sample of the rows of a source, in their order, and totals of all rows.
+    """Random sample of the rows of a row source, in their original order, and totals over all rows.
 
     ``numbers`` are the row numbers. Folds are computed from ``units``: the row numbers or, with groups, hashes of the
-    group labels. ``n`` is the number of rows with a positive count, ``n_read`` that of all rows, ``total`` the sum of
-    all counts, and ``targets_between`` the smallest and the largest target.
+    group labels. ``n`` is the number of rows with a positive count, ``n_read`` the number of all rows, ``total`` the
+    sum of all counts, and ``targets_between`` the smallest and the largest target.
     """
 
     rows: Rows
@@ -115,7 +115,7 @@ class Sample:
 
 
 def exact_sum(values: FloatArray) -> Fraction:
-    """Return a sum without rounding, so that it does not depend on the order of the values."""
+    """Return the exact sum as a fraction: without rounding, it does not depend on the order of the values."""
     mantissas, exponents = np.frexp(values)
     whole, total = np.ldexp(mantissas, 53).astype(np.int64), Fraction(0)
     for exponent in np.unique(exponents).tolist():
@@ -126,9 +126,9 @@ def exact_sum(values: FloatArray) -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class SampleCandidates:
-    """Candidates for the sample among some rows, in their order, and totals of all these rows as in ``Sample``.
+    """Candidates for the random sample from one part of the rows, and totals over this part as in ``Sample``.
 
-    They are the ``rows`` (None: no rows) with the smallest random ``keys`` of a part; the sample has those of all rows.
+    Each row has a random key. ``rows`` (None: no rows) are the rows of the part with the smallest keys, in their order.
     """
 
     rows: Rows | None = None
@@ -142,7 +142,7 @@ class SampleCandidates:
 
     @classmethod
     def of(cls, numbers: Numbers, rows: Rows, size: int, bound: int = 2**64) -> SampleCandidates:
-        """Return at most ``size`` candidates with keys below ``bound`` among rows with positive counts."""
+        """Return the ``size`` rows with the smallest random keys; fewer if fewer keys are below ``bound``."""
         if not len(rows):
             return cls()
         keys = hash_numbers(numbers, _SAMPLE)
@@ -155,7 +155,7 @@ class SampleCandidates:
 
     @classmethod
     def join(cls, parts: Sequence[SampleCandidates], size: int) -> SampleCandidates:
-        """Return at most ``size`` candidates of consecutive parts."""
+        """Merge the candidates of consecutive parts of the rows; keep at most ``size``, with the smallest keys."""
         rows = [part.rows for part in parts if part.rows is not None]
         return cls(
             Rows.join(rows) if rows else None,
@@ -176,7 +176,7 @@ class SampleCandidates:
         return replace(self, rows=rows, numbers=self.numbers[places], keys=self.keys[places])
 
     def sample(self) -> Sample:
-        """Return the candidates as the sample."""
+        """Convert the candidates among all rows to the final sample."""
         if self.rows is None:
             raise InvalidParameterError("a row source must have at least one row that counts; got none")
         groups = self.rows.groups
@@ -197,7 +197,7 @@ class SampleCandidates:
 
 
 def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
-    """Return a random sample of the rows with positive counts, drawn in one pass over a source."""
+    """Draw a random sample of at most ``size`` rows with positive counts, in one pass over a row source."""
     parts: list[SampleCandidates] = []
     n_kept = 0
     for numbers, rows in counted_blocks(source):
@@ -212,7 +212,7 @@ def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
 
 
 def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:
-    """Yield the rows with positive counts and their numbers, block by block."""
+    """Yield, for each block of a row source, the numbers of the rows with positive counts, and these rows."""
     start = 0
     for rows in source.blocks():
         numbers, counted = counted_rows(start, rows)
@@ -222,7 +222,7 @@ def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:
 
 
 def counted_rows(first: int, rows: Rows) -> tuple[Numbers, Rows]:
-    """Return the rows with positive counts and their numbers; the first of all rows has the number ``first``."""
+    """Return the numbers of the rows with positive counts, and these rows; rows are numbered from ``first``."""
     numbers = np.arange(first, first + len(rows), dtype=np.uint64)
     if rows.counts is None or rows.counts.all():
         return numbers, rows

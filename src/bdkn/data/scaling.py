@@ -31,8 +31,8 @@ _EXTREME = 1e6
 def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the median of each column and its robust standard deviation, zero for a constant column.
 
-    The latter is 1.48 times the median absolute deviation from the median. If that is zero, the median of the other
-    deviations is taken, for example in a column of mostly zeros and a few ones.
+    The robust standard deviation is 1.48 times the median absolute deviation from the median. If that is zero, as in a
+    column of mostly zeros and a few ones, it is 1.48 times the median of the nonzero deviations.
     """
     with np.errstate(over="ignore"):
         centre = np.median(table / 2, axis=0) * 2  # halved, as the sum of two large numbers may overflow
@@ -46,7 +46,7 @@ def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def warn_of_extreme_targets(y: FloatArray, counts: FloatArray | None) -> None:
-    """Warn of extreme targets, which would determine the scale of all predictions."""
+    """Warn of targets very far from all others, which would determine the scale of all predictions."""
     counted = np.arange(len(y)) if counts is None else np.flatnonzero(counts)
     if not len(counted):
         return
@@ -67,10 +67,10 @@ LIMIT = 1e18
 """Maximum absolute value of a scaled number; the square of a larger one overflows in single precision."""
 
 ROUNDINGS = 10
-"""Maximum range of a constant column, in rounding errors."""
+"""Maximum range, in rounding errors, of a column that counts as constant."""
 
 _LARGE = 1e150
-"""Scale above which squares may overflow; below its inverse, they may underflow."""
+"""Standard deviation of targets above which its square may overflow; below 1 / _LARGE, it may underflow."""
 
 OUTLIER_RATIO = 30.0
 """Ratio of the standard deviation of a column to its robust one above which the column has outliers."""
@@ -80,7 +80,7 @@ BEND = 8.0
 
 
 class Encoder(Protocol):
-    """Encoder of the columns of a table as inputs, which is fitted to training rows and saved with a model."""
+    """Interface of objects that convert the columns of a table to inputs; they are fitted and saved with a model."""
 
     @property
     def n_columns(self) -> int:
@@ -90,7 +90,7 @@ class Encoder(Protocol):
         """Return the table as an array; raise if its rows cannot be encoded."""
 
     def transform(self, X: ArrayLike) -> Float32Array:
-        """Return the inputs (n, n_inputs), C-contiguous in single precision and finite."""
+        """Return the inputs (n, n_inputs) of the rows of a table, finite, C-contiguous and in single precision."""
 
 
 @stored
@@ -124,7 +124,7 @@ class Standardizer:
         size = rows_within(CACHED_CELLS, len(low))
 
         def average(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-            """Return the average of a function of the rows, in units of ``peak``, so that nothing overflows."""
+            """Return the average over all rows of a function of ``X / peak``; the division prevents overflow."""
             sums = []
             for part in rows.blocks(size):
                 shares = np.full(len(part), 1 / total) if part.counts is None else part.counts / total
@@ -138,7 +138,7 @@ class Standardizer:
         if not robust:
             return plain
         step, start, parts = max(1, len(rows) // SAMPLED_ROWS), 0, []
-        for part in rows.blocks():  # equally spaced rows
+        for part in rows.blocks():  # every row whose number is a multiple of ``step``
             parts.append(np.asarray(part.X[-start % step :: step], dtype=np.float64))
             start += len(part)
         center, spread = robust_scale(np.concatenate(parts))
@@ -191,19 +191,19 @@ _ROWS_PER_VALUE = 8
 """Minimum average number of rows for each value of a discrete target."""
 
 _MIN_SHARE = 0.05
-"""Minimum share of the rows for a single value to be a point mass."""
+"""Minimum share of the rows with the same target for it to be a point mass, that is, to get its own probability."""
 
 _MIN_ROWS = 20
-"""Minimum number of rows of a point mass."""
+"""Minimum number of rows with the same target for it to be a point mass."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class TargetValues:
-    """Values that many targets share.
+    """Target values that many rows have, such as the ratings 1 to 5, or zero among positive numbers.
 
     ``values`` (k,) ascend; ``shares`` (k,) are the shares of the training rows with each value. ``is_discrete`` is True
-    if all targets have one of the values; otherwise the other targets are spread over a range.
+    if every target is one of the values; otherwise the other targets are spread over a range.
     """
 
     values: Annotated[FloatArray, floats("k")]
@@ -211,7 +211,7 @@ class TargetValues:
     is_discrete: bool
 
     def check(self) -> None:
-        """Raise unless the values are in order and the shares at most one."""
+        """Raise unless the values are in increasing order and the shares at most one."""
         must(bool((np.diff(self.values) > 0.0).all()), "values must be in increasing order")
         must(bool((self.shares <= 1.0).all()), "shares must not exceed one")
 
@@ -220,7 +220,7 @@ class TargetValues:
 
 
 def find_values(y: FloatArray, counts: FloatArray | None = None) -> TargetValues | None:
-    """Return the values that many targets share, None if there are none."""
+    """Return the target values that many rows have, None if there are none."""
     values, places = np.unique(y, return_inverse=True)
     if len(values) == 1:
         return None
@@ -237,7 +237,7 @@ def find_values(y: FloatArray, counts: FloatArray | None = None) -> TargetValues
 class TargetScaler:
     """Encoder of the target y as (g(y) - mean) / scale with a link g, by default the identity.
 
-    ``values`` are the values of a discrete target, or values that many rows share, if there are any.
+    ``values`` are the values of a discrete target, or single values that many rows have (None: there are none).
     """
 
     mean: float = 0.0
@@ -265,7 +265,7 @@ class TargetScaler:
 
     @property
     def squared(self) -> float:
-        """The factor from scaled variances to variances of the target; raise if it would overflow or underflow."""
+        """The factor that converts variances in scaled units to target units; raise if it overflows or underflows."""
         if not 1 / _LARGE <= self.scale <= _LARGE:
             raise InvalidParameterError(
                 f"variances must be numbers, but the square of the targets' standard deviation, {self.scale:.3g}, "
@@ -274,26 +274,26 @@ class TargetScaler:
         return self.scale**2
 
     def transform(self, y: FloatArray) -> FloatArray:
-        """Return the scaled target in double precision."""
+        """Convert targets y to scaled units, (g(y) - mean) / scale, in double precision."""
         return self.standardize(y if self.is_linear else self.link.forward(y))
 
     def standardize(self, linked: FloatArray) -> FloatArray:
-        """Return g(y) in scaled units."""
+        """Convert ``linked`` targets, g(y) with the link g, to scaled units: (g(y) - mean) / scale."""
         return (linked - self.mean) / self.scale
 
     def inverse(self, scaled: FloatArray) -> FloatArray:
-        """Return the targets of numbers in scaled units."""
-        # Rounding may move the inverse of a transformed target on a bound beyond the bound.
+        """Convert numbers in scaled units back to targets."""
+        # The inverse of a target on a bound may be beyond the bound by a rounding error.
         return np.clip(self.link.inverse(self.mean + self.scale * scaled), *self.link.support)
 
     def log_derivative(self, scaled: FloatArray) -> FloatArray:
-        """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""
+        """Return log d(scaled target) / dy at numbers in scaled units, which converts log densities to target units."""
         slope = 0.0 if self.is_linear else self.link.log_derivative(self.inverse(scaled))
         return np.asarray(slope - np.log(self.scale))
 
 
 def fit_targets(rows: Rows, link: Link, *, standardize_y: bool) -> TargetScaler:
-    """Return the link and the scale of the targets, and the values that many of them share."""
+    """Return the scaler of the targets of ``rows``; without ``standardize_y`` it only applies the link."""
     values = find_values(rows.y, rows.counts)
     if standardize_y:
         return TargetScaler.fit(rows.y, rows.counts, link, values)

@@ -18,18 +18,18 @@ from bdkn.errors import InvalidParameterError, check_number, did_you_mean, liste
 from bdkn.typing import BoolArray
 
 _MIN_ROWS = 1 << 8
-"""Minimum default number of rows of a block, for tables with very many columns."""
+"""Smallest default number of rows of a block, used for tables with very many columns."""
 
 _Columns = tuple[Any, ...] | int
-"""The names of the columns of a data frame, or the number of columns of an array."""
+"""Type for the names of the columns of a data frame, or the number of columns of an array."""
 
 RoleNames = tuple[str, str, str]
-"""Names of targets, weights and groups in messages."""
+"""Type for the names of targets, weights and groups in error messages."""
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Unchecked rows as a source reads them; ``place`` is their origin, such as a file name."""
+    """Unchecked rows as a row source reads them; ``place`` is their origin for error messages, such as a file name."""
 
     X: Any
     y: Any
@@ -39,7 +39,7 @@ class Piece:
 
 
 class BlockSource(ABC):
-    """Base class of row sources: a subclass yields pieces, which are checked and then joined or split into blocks.
+    """Base class of row sources: a subclass yields rows in pieces, which are checked, then joined or split into blocks.
 
     The number of rows and the columns must be the same in every pass over the source.
     """
@@ -68,20 +68,20 @@ class BlockSource(ABC):
         Parameters
         ----------
         size : int, optional
-            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
+            Number of rows of a block; by default 65 536, or fewer if a table has more than 64 columns.
 
         Returns
         -------
         blocks : iterator of Rows
-            Blocks; all but the last have ``size`` rows. ``X`` is an array, a data frame of the library that the source
-            was made of, or an Arrow table (``ParquetRows``).
+            Blocks; all except the last have ``size`` rows. ``X`` is an array, a data frame of the library that the
+            user's data frame belongs to, or an Arrow table (``ParquetRows``).
         """
         if size is not None:
             check_number("size", size, low=1, whole=True)
         return _in_blocks(self._checked(self._pieces(size)), size)
 
     def _checked(self, pieces: Iterable[Piece]) -> Iterator[Rows]:
-        """Yield all rows of one pass, checked, and compare their number with that of other passes."""
+        """Yield the checked rows of one pass; at the end, compare their number with the number in other passes."""
         n, first_given = 0, None
         for piece in pieces:
             rows = check_piece(piece, n, self._role_names)
@@ -106,7 +106,7 @@ class BlockSource(ABC):
         self._end_pass(n)
 
     def _end_pass(self, n: int) -> None:
-        """Store the number of rows of a complete pass; raise if it is zero or differs from that of an earlier pass."""
+        """Store the number ``n`` of rows that a pass has read; raise if it is zero or an earlier pass read another."""
         if self._n_rows is not None and n != self._n_rows:
             raise InvalidParameterError(
                 f"every pass must read the same rows; the first had {self._n_rows} rows, this one {n}: give a source "
@@ -118,7 +118,7 @@ class BlockSource(ABC):
 
 
 def block_rows(n_columns: int) -> int:
-    """Return the default number of rows of a block."""
+    """Return the default number of rows of a block of a table with ``n_columns`` columns."""
     return min(READ_ROWS, max(_MIN_ROWS, rows_within(LARGE_CELLS, n_columns)))
 
 
@@ -141,7 +141,7 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
 
 
 def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
-    """Return the rows of a piece, numbered from ``first``; raise if they cannot be training rows."""
+    """Check rows that a source has read, and return them as ``Rows``; errors name rows by number, from ``first``."""
     y_name, weight_name, group_name = names
     try:
         if piece.y is None:
@@ -224,7 +224,7 @@ class NamedColumns:
         sample_weight: Any = None,
         groups: Any = None,
     ) -> NamedColumns:
-        """Return the columns of the table ``place`` with columns ``names``; raise if one is absent or named twice."""
+        """Check the columns that a user has named; raise if one is named twice or is not among ``names`` of a table."""
         roles = {"target": target, "sample_weight": sample_weight, "groups": groups}
         for role, name in roles.items():
             if name is not None or role == "target":
@@ -252,13 +252,13 @@ class NamedColumns:
 
     @property
     def numeric(self) -> tuple[Any, ...]:
-        """The names of the columns that must hold numbers."""
+        """The names of the columns that must hold numbers: targets and weights."""
         return (self.target,) if self.sample_weight is None else (self.target, self.sample_weight)
 
     def piece(
         self, X: Any, numbers: Callable[[Any], NDArray[Any]], labels: Callable[[Any], NDArray[Any]], place: str
     ) -> Piece:
-        """Return the rows of a table with inputs ``X``; ``numbers`` and ``labels`` return a column by its name."""
+        """Return unchecked rows with inputs ``X``; ``numbers`` and ``labels`` are functions from a name to a column."""
         return Piece(
             X,
             numbers(self.target),
@@ -269,7 +269,7 @@ class NamedColumns:
 
     @property
     def role_names(self) -> RoleNames:
-        """The names of targets, weights and groups in messages."""
+        """The names of targets, weights and groups in error messages."""
         return f"column {self.target!r}", f"column {self.sample_weight!r}", f"column {self.groups!r}"
 
 
@@ -292,18 +292,18 @@ def _check_name(role: str, name: Any, names: Sequence[Any], place: str) -> None:
 class ArrayRows(BlockSource):
     """Rows of arrays or memory maps, or of a data frame in memory, read in blocks.
 
-    A memory map is never read whole: after each block its pages are released.
+    A memory map is never in memory as a whole: after each block, the memory that it occupies is released.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features) or data frame
-        Columns. A memory map comes from ``numpy.load(path, mmap_mode="r")`` or ``numpy.memmap``.
+        Table of rows. A memory map comes from ``numpy.load(path, mmap_mode="r")`` or ``numpy.memmap``.
     y : array-like of shape (n_samples,)
         Targets, which may be a memory map, too.
     sample_weight : array-like of shape (n_samples,), optional
         Number of times that each row is counted.
     groups : array-like of shape (n_samples,), optional
-        Labels; rows with equal labels belong together.
+        Labels; rows with equal labels are in the same fold.
 
     Examples
     --------
@@ -345,7 +345,7 @@ class ArrayRows(BlockSource):
 
 
 def _release_pages(array: Any) -> None:
-    """Release the memory of a memory map whose file has the same content; it is read again when needed."""
+    """Release the memory that a memory map occupies, if its file has the same content; it is read again when needed."""
     base = getattr(array, "_mmap", None)
     is_shared = isinstance(base, mmap.mmap) and getattr(array, "mode", "") in ("r", "r+", "w+")
     if is_shared and hasattr(mmap, "MADV_DONTNEED"):

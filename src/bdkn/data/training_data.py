@@ -1,4 +1,4 @@
-"""Reading, checking and encoding of the rows of a fit, and of later tables in the same way."""
+"""Reading, checking and encoding of the training rows, and of later tables in the same way."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from bdkn.storage.fields import Number, must, stored
 from bdkn.typing import Array, FloatArray, IndexArray
 
 DTYPES = (np.float64, np.float32)
-"""Arrays of these types are used as they are; all others are converted to double precision."""
+"""NumPy types of tables that are used without conversion; all others are converted to double precision."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingData(Splitting):
-    """Checked rows of a fit: ``rows`` are all of them (a data frame as codes), ``encoded`` the used ones as inputs.
+    """Checked training rows: ``rows`` are all rows, ``encoded`` are the rows that are used, as inputs of networks.
 
-    For rows in blocks, these are the rows of ``sample``; ``is_new`` is False if an earlier fit has read the same rows.
+    A data frame in ``rows`` is converted to numbers that do not depend on targets. Of rows in blocks, only the random
+    ``sample`` is here. ``is_new`` is False if an earlier fit has read the same rows.
     """
 
     reader: TableReader
@@ -61,7 +62,7 @@ class TrainingData(Splitting):
         allow_nan: bool = False,
         by_cv: bool = True,
     ) -> TrainingData:
-        """Return the checked rows of a fit with these parameters; ``former`` read the same rows in an earlier fit.
+        """Check and encode training rows; ``former`` is the reader of an earlier fit to the same rows, or None.
 
         Rows with a count of zero are not used. Of rows that repeat each other, one is used, unless the user specifies
         which rows belong together, by groups or by row numbers as ``cv``, or rows are a ``sample`` of rows in blocks.
@@ -108,7 +109,7 @@ class TrainingData(Splitting):
         return data.with_target_statistics() if by_cv and reader.encoder is not None else data
 
     def with_target_statistics(self) -> TrainingData:
-        """Add target statistics to the inputs of a data frame; those of a row exclude the rows of its set."""
+        """Add target statistics of categories to the inputs, computed for each row without the rows of its set."""
         rows = self.encoded
         encoder, inputs = self.reader._required_encoder.learn(rows.X, rows.y, rows.counts, self.sets)
         data = replace(self, encoded=replace(rows, X=inputs))
@@ -119,12 +120,12 @@ class TrainingData(Splitting):
 
 
 def _label_codes(labels: NDArray[Any]) -> IndexArray:
-    """Return integer codes of labels, from 0."""
+    """Return an integer for each label, from 0; equal labels have equal integers."""
     return np.unique(labels, return_inverse=True)[1]
 
 
 def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
-    """Check the group labels of n rows, and return them as an array."""
+    """Check the group labels that a user gave for n rows, and return them as an array."""
     try:
         labels = np.asarray(groups)
     except ValueError as error:
@@ -150,10 +151,10 @@ def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
 class TableReader:
     """Reader of tables with the columns of the training table.
 
-    Data frames are encoded as numbers by ``encoder`` (None: the training table was an array). With ``as_given`` tables
-    of any library are passed on unchanged, to members that the user gave; ``allow_nan`` is True if all of these accept
-    missing values. ``names`` are the names of the columns, if all are text; ``owner`` is the class that error
-    messages name.
+    Data frames are encoded as numbers by ``encoder`` (None: the training table was an array). With ``as_given``, tables
+    of any library are not encoded, since members are models of the user; ``allow_nan`` is True if all these models
+    accept missing values. ``names`` are the names of the columns, if all are text; ``owner`` is the name of the
+    regressor's class in error messages.
     """
 
     owner: str
@@ -164,7 +165,7 @@ class TableReader:
     allow_nan: bool = False
 
     def check(self) -> None:
-        """Raise unless there is a name for each column, and the encoder is of these columns."""
+        """Raise unless ``names`` and ``encoder`` have ``n_columns`` columns with the same names."""
         names, encoder = self.names, self.encoder
         must(names is None or len(names) == self.n_columns, f"must have the names of {self.n_columns} columns")
         if encoder is not None:
@@ -182,11 +183,11 @@ class TableReader:
         as_given: bool = False,
         allow_nan: bool = False,
     ) -> tuple[TableReader, Rows]:
-        """Return the reader of a training table, and its checked rows, a data frame as codes; counts may be zero."""
+        """Return a reader fitted to a training table, and its checked rows; a data frame is converted to numbers."""
         return cls(owner, 0, as_given=as_given, allow_nan=allow_nan).checked(X, y, sample_weight, is_new=True)
 
     def read_rows(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
-        """Return later rows as inputs, with targets and counts."""
+        """Check and encode rows that came after the fit; return their inputs with targets and counts."""
         rows = self.checked(X, y, sample_weight, is_new=False)[1]
         return rows if self.encoder is None else replace(rows, X=self.encoder.expand(rows.X))
 
@@ -204,7 +205,7 @@ class TableReader:
                 "for example with sklearn.multioutput.MultiOutputRegressor"
             )
 
-        # A data frame to encode, a table of any library, or an array; to find NaN, scikit-learn sums all numbers
+        # A data frame to encode, a table of any library, or an array (scikit-learn sums all numbers to find NaN)
         reader, columns = self, _stand_in(self.owner)() if is_new else self._known_columns()
         if (not self.as_given and is_frame(X)) if is_new else self.takes_frame(X):
             targets = column_or_1d(read_numbers("y", y), warn=True)
@@ -230,16 +231,16 @@ class TableReader:
         else:
             check_readable("X", X)
             if not is_new and is_frame(X):
-                column_names(X)  # raises if some are equal
+                column_names(X)  # raises if names are equal
             with np.errstate(over="ignore", invalid="ignore"):
                 table, targets = validate_data(columns, X, y, reset=is_new, dtype=DTYPES, y_numeric=True)
         if is_new and reader is self:
             names = getattr(columns, "feature_names_in_", None)
             reader = replace(self, n_columns=columns.n_features_in_, names=names)
 
-        # Counts, and targets around which predictions are in the range of floats
+        # Counts, and the limit of targets: intervals around them must be in the range of floats
         counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
-        with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
+        with np.errstate(over="ignore"):  # long doubles may become infinite, which is refused below
             targets = np.asarray(targets, dtype=np.float64)
         peak = np.abs(targets).max(initial=0.0)
         if peak > MAX_TARGET:
@@ -253,7 +254,7 @@ class TableReader:
 
     @property
     def n_inputs(self) -> int:
-        """Number of columns of the tables that ``read`` returns."""
+        """Number of inputs: the number of columns of the tables that ``read`` returns."""
         return self.n_columns if self.encoder is None else len(self.encoder.features)
 
     @property
@@ -264,11 +265,11 @@ class TableReader:
         return np.array(self.encoder.names, dtype=object)[self.encoder.column_of_feature]
 
     def takes_frame(self, X: Any) -> bool:
-        """Return whether the columns of ``X`` are to be encoded, as those of the training table were."""
+        """Return whether ``X`` is read as a data frame, whose columns are encoded as in training."""
         return self.encoder is not None and (is_frame(X) or not self.encoder.is_plain)
 
     def read(self, X: Any) -> Any:
-        """Return checked rows to predict: numbers or, with ``as_given``, a table of any library."""
+        """Check and encode rows to predict; with ``as_given``, return a table of any library without encoding."""
         if type(X) is np.ndarray and self.names is None and not self.as_given:
             # scikit-learn's validation would take as long as the prediction of one row
             is_like_training = X.ndim == 2 and X.dtype in DTYPES and len(X) > 0 and X.shape[1] == self.n_columns
@@ -280,11 +281,11 @@ class TableReader:
             table = validate_data(self._known_columns(), as_table(X), reset=False, skip_check_array=True)
             if isinstance(table, np.ndarray) and not self.allow_nan:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
+                    assert_all_finite(table, input_name="X")  # members might ignore the column, and not raise
             return table
         check_readable("X", X)
         if is_frame(X):
-            column_names(X)  # raises if some are equal
+            column_names(X)  # raises if names are equal
         with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers to find NaN
             rows: Array = validate_data(self._known_columns(), X, reset=False, dtype=DTYPES)
         return rows
@@ -305,12 +306,12 @@ class TableReader:
 
 @cache
 def _stand_in(owner: str) -> Callable[[], Any]:
-    """Return an estimator class of that name, for scikit-learn's checks of the columns."""
+    """Return an empty estimator class named ``owner``, the name in messages when scikit-learn checks columns."""
     return type(owner, (BaseEstimator,), {})
 
 
 def as_table(X: Any) -> Any:
-    """Return a table for members of a stack, unchanged if its rows can be selected by number.
+    """Return a table that models of a user accept as members, and whose rows can be selected by number.
 
     Arrays of floating-point numbers are converted to double precision and C order, since members that compute in the
     precision and memory order of their input would otherwise predict different numbers for equal rows.
@@ -319,7 +320,7 @@ def as_table(X: Any) -> Any:
         check_readable("X", X)
         X = np.asarray(X)
     if hasattr(X, "columns") and is_frame(X):
-        column_names(X)  # raises if some are equal
+        column_names(X)  # raises if names are equal
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
         X = X.to_pandas()  # members do not accept tables of pyarrow
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
@@ -347,10 +348,10 @@ MAX_TARGET = 1e305
 """Maximum absolute value of a target: intervals around a larger one would exceed the range of floats."""
 
 _MIN_TOTAL, _MAX_TOTAL = 1e-6, 1e15
-"""Smallest and largest sum of weights, in rows; beyond them the sums of a fit lose precision."""
+"""Smallest and largest allowed sum of weights, in rows; with other sums, a fit would lose precision."""
 
 _SAFE_TO_SQUARE = 1e120
-"""Magnitude above which sums of squares may overflow; below its inverse, they may underflow."""
+"""Absolute value above which sums of squares may overflow; below 1 / _SAFE_TO_SQUARE, they may underflow."""
 
 
 def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
@@ -400,7 +401,7 @@ def check_targets(y: ArrayLike) -> FloatArray:
 
 
 def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return R² of predicted means, also for numbers whose squares overflow or underflow."""
+    """Return the score R² of predicted means, also for numbers whose squares overflow or underflow."""
     from sklearn.metrics import r2_score
 
     check_consistent_length(y, mean)
@@ -416,7 +417,7 @@ def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None) -> floa
 def as_row_source(X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> RowSource | None:
     """Return the row source that a user has given, or None for a table, whose rows are in memory.
 
-    A row source has its own targets, weights and groups; those of a dataset of pyarrow or a data frame of Dask are
+    A row source has its own targets, weights and groups. For a dataset of pyarrow or a data frame of Dask they are
     given as names of columns.
     """
     if callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "__len__"):
@@ -429,7 +430,7 @@ def as_row_source(X: Any, y: Any = None, sample_weight: Any = None, groups: Any 
             )
         source: RowSource = X
         return source
-    modules = sys.modules  # a library of which there is an object has been imported
+    modules = sys.modules  # if ``X`` is an object of a library, this library has been imported
     if "pyarrow.dataset" in modules and isinstance(X, modules["pyarrow.dataset"].Dataset):
         _check_names("a pyarrow Dataset", y, sample_weight, groups)
         return ParquetRows(X, y, sample_weight=sample_weight, groups=groups)

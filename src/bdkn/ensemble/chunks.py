@@ -1,7 +1,7 @@
-"""Chunks of encoded rows, training on them, and their statistics.
+"""Chunks of encoded rows for tables that do not fit into memory, training of networks on them, and their statistics.
 
-The networks of a member, one per fold, go through the chunks together, each member in an order of its own. A pass over
-a chunk is a pure function of their state and the chunk, which any thread or process can compute, or repeat.
+The networks of a member, one per fold, are trained on one chunk after another; each member has its own order of chunks.
+A training pass over a chunk is a pure function of their state and the chunk: any thread or process can run it again.
 
 A ``ChunkStore`` keeps the chunks of a fit, on this machine or on a cluster. The results have the same bits in both.
 """
@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Encoded rows in the order of their numbers, and the ``units`` from which folds are computed."""
+    """Part of the encoded rows, sorted by row number; ``units``, row numbers or hashes of groups, define the folds."""
 
     rows: Rows
     units: Numbers
 
-    def __sizeof__(self) -> int:  # used by Dask to decide what to move and what to keep in memory
+    def __sizeof__(self) -> int:  # Dask decides by it what to move and what to keep in memory
         return sum(array.nbytes for array in (self.rows.X, self.rows.y, self.units)) + 8 * len(self.units)
 
 
 @dataclass(frozen=True, eq=False)
 class KnownInputs:
-    """Encoded inputs of the sample, whose target statistics exclude the row itself, in the order of ``numbers``."""
+    """Encoded inputs of sampled rows with these numbers; the target statistics of a row do not use its own target."""
 
     numbers: Numbers
     X: FloatArray
@@ -71,7 +71,7 @@ class KnownInputs:
         return KnownInputs(self.numbers[start:end], self.X[start:end])
 
     def put_into(self, X: FloatArray, numbers: Numbers) -> None:
-        """Replace the rows of ``X`` that belong to the sample."""
+        """Replace the inputs of sampled rows in ``X``, a table of the rows with these numbers."""
         if len(self.numbers):
             place = np.searchsorted(self.numbers, numbers)
             known = self.numbers[np.minimum(place, len(self.numbers) - 1)] == numbers
@@ -80,7 +80,7 @@ class KnownInputs:
 
 @dataclass(frozen=True, eq=False)
 class RowEncoding:
-    """Encoding of rows: first that of a data frame (None: arrays with ``n_columns`` columns), then the scaling."""
+    """Encoding of rows: ``table`` turns data frames to numbers (None: they are arrays), then all is scaled."""
 
     table: TableEncoder | None
     n_columns: int
@@ -89,7 +89,7 @@ class RowEncoding:
     n_inputs: int
 
     def __call__(self, numbers: Numbers, rows: Rows, known: KnownInputs) -> Chunk:
-        """Return the encoded rows; those of the sample have the inputs ``known``."""
+        """Return the encoded rows as a chunk; the inputs of sampled rows are taken from ``known``."""
         if self.table is not None:
             X = self.table.transform(rows.X)
         else:
@@ -110,16 +110,16 @@ class RowEncoding:
 # Training
 
 _ORDER = 2**32 - 2
-"""Number of the child of a member's seed that determines the order of its chunks; no fold has this number."""
+"""Spawn key of the seed that determines a member's order of chunks; the seeds of folds have other spawn keys."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemberTraining:
-    """The networks of one member after ``n_passes`` passes over chunks.
+    """State of the training of one member's networks after ``n_passes`` passes over chunks.
 
-    There is one job per fold and, with a refit, one more for all rows. ``folds`` are those of this member only.
+    There is one job per fold and, with a refit, one more for all rows. ``folds`` are the folds of this member only.
     ``mean_count`` is the average count of a row over all chunks; ``states`` is None before the first pass.
-    ``first_fold`` is the fold that the network of the first job holds out.
+    ``first_fold`` is the fold that the network of the first job is not trained on.
     """
 
     jobs: tuple[Job, ...]
@@ -137,12 +137,12 @@ class MemberTraining:
     def start(
         cls, settings: NetworkSettings, sample: Rows, plan: FoldPlan, member: int, n_chunks: int, mean_count: float
     ) -> MemberTraining:
-        """Return the networks of a member before training; encodings of inputs are fitted to the sample."""
+        """Return a member before its first pass; the piecewise-linear encoding of inputs is fitted to the sample."""
         assert plan.by_number is not None, "rows in blocks have folds that are functions of their numbers"
         seeds = plan.seeds[member :: len(plan.names)]
         ((encoding, _, jobs),) = settings.jobs(sample, seeds, [plan.members[member]] * len(seeds))
         config = jobs[0].config
-        passes, warmup = config.epochs * n_chunks, config.warmup_epochs * n_chunks  # an epoch of a job is one pass
+        passes, warmup = config.epochs * n_chunks, config.warmup_epochs * n_chunks  # a job counts passes as epochs
         return cls(
             jobs=tuple(replace(job, config=replace(job.config, epochs=passes, warmup_epochs=warmup)) for job in jobs),
             encoding=encoding,
@@ -158,11 +158,11 @@ class MemberTraining:
 
     @property
     def is_done(self) -> bool:
-        """True if all passes are made."""
+        """True if the training has made all passes over chunks."""
         return self.n_passes == self.epochs * self.n_chunks
 
     def next_chunks(self, n: int) -> list[int]:
-        """Return the numbers of the chunks of the next passes, at most n of them."""
+        """Return the numbers of the next chunks to train on, at most n, in the member's random order."""
         stop = min(self.n_passes + n, self.epochs * self.n_chunks)
         epochs, orders = range(self.n_passes // self.n_chunks, -(-stop // self.n_chunks)), []
         for epoch in epochs:
@@ -171,7 +171,7 @@ class MemberTraining:
         return orders[self.n_passes - epochs[0] * self.n_chunks :][: stop - self.n_passes]
 
     def after(self, chunk: Chunk) -> MemberTraining:
-        """Return the networks after a pass over ``chunk``, which must be the next one in the order."""
+        """Train the networks in one pass over ``chunk``, the next one in the member's order; return the new state."""
         from bdkn.networks.fused import Run
         from bdkn.networks.job import TrainingTable
 
@@ -195,12 +195,12 @@ class MemberTraining:
 
     @classmethod
     def joined(cls, parts: Sequence[MemberTraining]) -> MemberTraining:
-        """Return the member with these parts, in the order of folds; all have made the same passes."""
+        """Join the parts of a member, one per fold, in the order of folds, after all have made the same passes."""
         jobs = tuple(job for part in parts for job in part.jobs)
         return replace(parts[0], jobs=jobs, states=tuple(state for part in parts for state in part.states or ()))
 
     def trained(self) -> Trained:
-        """Return the networks, fold by fold."""
+        """Return the trained networks with their loss curves, in the order of folds."""
         from bdkn.networks.fused import Run, trained_by
         from bdkn.networks.job import TrainingTable
 
@@ -220,19 +220,19 @@ class MemberTraining:
 
 
 OnPass = Callable[[float], None]
-"""Callback, called by any thread with the number of passes over chunks since the last call."""
+"""Callback for progress: any thread may call it with the number of training passes over chunks since the last call."""
 
 
 # Statistics of held-out rows
 
 LogDerivative = Callable[[FloatArray], FloatArray]
-"""Function from targets in scaled units to log g′(y), the log derivative of the scaled target."""
+"""Function of scaled targets that returns log g′(y), where g maps a target y to the scaled target."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class HeldOutStatistics:
-    """Sufficient statistics of held-out rows, and sums over rows of v^τ and of log g′(y), each times the count."""
+    """Sums over held-out rows: statistics of the linear model, and count times v^τ (v: variance) and log g′(y)."""
 
     statistics: Statistics
     noise: NonNegative
@@ -240,7 +240,7 @@ class HeldOutStatistics:
 
 
 def merged_statistics(one: HeldOutStatistics | None, other: HeldOutStatistics | None) -> HeldOutStatistics | None:
-    """Return the sum of the statistics of two parts of the rows; None stands for no rows."""
+    """Return the sum of the statistics of two parts of the rows; None stands for a part without held-out rows."""
     if one is None or other is None:
         return one or other
     return HeldOutStatistics(
@@ -250,10 +250,10 @@ def merged_statistics(one: HeldOutStatistics | None, other: HeldOutStatistics | 
 
 @dataclass(frozen=True, eq=False)
 class ChunkStatistics:
-    """Computation of the statistics of a chunk: the networks of the members in use, their fold plan, the tempering τ.
+    """Computation of the statistics of a chunk by the selected members: their networks, fold plan and tempering τ.
 
-    ``members`` are the numbers of the members in the plan. ``constant`` has the variances of members whose networks
-    predict none, else it is None.
+    ``members`` are the numbers of the selected members in the plan. ``constant`` (H,) has the members' variances if
+    their networks predict none; else it is None. ``slopes`` computes log g′(y).
     """
 
     names: tuple[str, ...]
@@ -265,7 +265,7 @@ class ChunkStatistics:
     slopes: LogDerivative
 
     def of(self, chunk: Chunk) -> HeldOutStatistics | None:
-        """Return the statistics of the held-out rows of a chunk; None if there are none."""
+        """Return the statistics of the held-out rows of a chunk; None if no row of the chunk is held out."""
         plan = self.plan.for_chunk(chunk.units, self.members, self.names)
         held_out = predict_held_out(self.networks, chunk.rows, plan)
         if not len(held_out.y):
@@ -285,7 +285,7 @@ class ChunkStatistics:
 
 
 class ChunkStore(AbstractContextManager["ChunkStore"], ABC):
-    """Rows of a source, and chunks of the encoded rows, which are deleted when the ``with`` block ends.
+    """Base class of storages for the encoded rows of a source, in chunks that are deleted when the ``with`` block ends.
 
     The sample and each chunk have about ``chunk_rows`` rows; ``write`` sets the number of chunks, ``n_chunks``.
     """
@@ -295,7 +295,7 @@ class ChunkStore(AbstractContextManager["ChunkStore"], ABC):
 
     @abstractmethod
     def sample(self) -> Sample:
-        """Return a random sample of the rows, drawn in one pass."""
+        """Return a random sample of the rows, drawn in one pass over the source."""
 
     @abstractmethod
     def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
@@ -304,9 +304,9 @@ class ChunkStore(AbstractContextManager["ChunkStore"], ABC):
     def train(
         self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
     ) -> Trained:
-        """Return the networks of a plan, trained on all chunks, fold by fold.
+        """Train the networks of a fold plan on all chunks, and return them in the order of folds.
 
-        Encodings of inputs are fitted to the sample; ``mean_count`` is the average count of a row.
+        The encodings of inputs are fitted to the sample; ``mean_count`` is the average count of a row.
         """
         H = len(plan.names)
         members = [MemberTraining.start(settings, sample, plan, h, self.n_chunks, mean_count) for h in range(H)]
@@ -316,15 +316,15 @@ class ChunkStore(AbstractContextManager["ChunkStore"], ABC):
 
     @abstractmethod
     def _train(self, members: list[MemberTraining], n_jobs: int | None, on_pass: OnPass | None) -> list[MemberTraining]:
-        """Return the members after all their passes over chunks."""
+        """Return the members after all their training passes over chunks."""
 
     @abstractmethod
     def statistics(self, computation: ChunkStatistics) -> HeldOutStatistics:
-        """Return the statistics of all held-out rows: those of each chunk, merged in a tree."""
+        """Return the statistics of all held-out rows: statistics of chunks are merged pair by pair."""
 
 
 class LocalChunks(ChunkStore):
-    """Rows that this process reads in blocks, and chunks in a temporary file."""
+    """Storage of chunks in a temporary file on this machine, which reads the rows in blocks."""
 
     _file: BinaryIO | None = None
 
@@ -337,7 +337,7 @@ class LocalChunks(ChunkStore):
         return draw_sample(self.source, self.chunk_rows)
 
     def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
-        """Encode all rows and append each to its chunk in a temporary file."""
+        """Encode all rows and write each row to its chunk in a temporary file."""
         self.n_chunks = number_of_chunks(sample.n, self.chunk_rows)
         counts = [] if sample.rows.counts is None else [("counts", "<f8")]
         self._record = np.dtype([("X", "<f4", (encoding.n_inputs,)), ("y", "<f8"), ("units", "<u8"), *counts])
@@ -360,7 +360,7 @@ class LocalChunks(ChunkStore):
             )
 
     def _append(self, chunks: np.ndarray[Any, Any], encoded: Chunk) -> None:
-        """Append encoded rows to their chunks."""
+        """Append encoded rows to their chunks in the file; ``chunks`` has the number of each row's chunk."""
         assert self._file is not None, "write makes the file"
         order = np.argsort(chunks, kind="stable")
         rows, records = encoded.rows, np.empty(len(chunks), dtype=self._record)
@@ -376,7 +376,7 @@ class LocalChunks(ChunkStore):
             self._ends[chunk] += len(part)
 
     def chunk(self, number: int) -> Chunk:
-        """Return a chunk; threads may read at the same time."""
+        """Read a chunk from the file; several threads may call this at the same time."""
         assert self._file is not None, "write makes the file"
         records = np.empty(self._ends[number] - self._starts[number], dtype=self._record)
         with self._lock:
@@ -404,27 +404,27 @@ class LocalChunks(ChunkStore):
 
 
 class _QueuedMember:
-    """A member in the queue of threads; the thread that takes it makes its next pass."""
+    """Member in the queue of training; the thread that takes it runs its next pass over a chunk."""
 
     def __init__(self, member: MemberTraining, chunks: LocalChunks) -> None:
         self.member, self._chunks = member, chunks
 
     @property
     def epoch(self) -> int:
-        """Number of passes made."""
+        """Number of passes over chunks that this member has made."""
         return self.member.n_passes
 
     def is_done(self) -> bool:
-        """Return whether all passes are made."""
+        """Return whether this member has made all passes over chunks."""
         return self.member.is_done
 
     def advance(self, epochs: int) -> None:
-        """Make one pass, whatever ``epochs`` is."""
+        """Train the member in one pass over its next chunk; ``epochs`` is not used."""
         self.member = self.member.after(self._chunks.chunk(self.member.next_chunks(1)[0]))
 
 
 _NUMBERS_AT_ONCE = 2**20
-"""Number of row numbers whose chunks are computed at a time."""
+"""Number of rows whose chunks are computed at a time; it limits the memory."""
 
 
 def number_of_chunks(n: int, chunk_rows: int) -> int:
@@ -433,7 +433,7 @@ def number_of_chunks(n: int, chunk_rows: int) -> int:
 
 
 def _file_of(size: int) -> BinaryIO:
-    """Return a temporary file with space for ``size`` bytes, so that a small disk raises before the training."""
+    """Return a temporary file of ``size`` reserved bytes; raise now, before the training, if the disk is too small."""
     file: BinaryIO = tempfile.TemporaryFile(prefix="bdkn-", suffix=".rows")  # noqa: SIM115
     try:
         if hasattr(os, "posix_fallocate"):

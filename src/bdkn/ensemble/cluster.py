@@ -1,4 +1,4 @@
-"""Chunks of rows on the workers of a Dask cluster."""
+"""Training on a Dask cluster: its workers store the encoded rows in chunks and train networks on them."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from bdkn.ensemble.chunks import (
 from bdkn.errors import BDKNError, ClusterError, InvalidParameterError
 
 RETRIES = 2
-"""Maximum number of repetitions of a task after an error, such as one of a file system; lost workers do not count."""
+"""Maximum number of times that Dask repeats a task after an error, such as a file error; lost workers do not count."""
 
 _LARGE_GRAPH = "1 GB"
-"""Size of a task graph above which Dask warns; the graph of a fit holds the inputs of the sample on purpose."""
+"""Size of a task graph above which Dask warns; a fit's graph is large, as it contains the inputs of sampled rows."""
 
 
 PASSES_AT_ONCE = 16
-"""Number of passes of a network that are submitted at a time. Then its state is sent to the client and the scheduler
-forgets these tasks, so that the loss of a worker repeats at most this number of passes."""
+"""Number of training passes of a network that are submitted to Dask at a time. After them, the network's state is sent
+to the client and the scheduler forgets these tasks: if a worker is lost, at most this number of passes is repeated."""
 
 MIN_MEMBERS_PER_THREAD = 1.0
-"""Minimum number of members per thread to keep a cluster busy. With fewer, the networks of a member are separate tasks,
-each of which computes the bins of inputs: up to twice the work."""
+"""Minimum number of members per thread of the cluster to train each member in one task. With fewer, each network has
+its own task, so that no thread is idle; each of these tasks computes the bins of inputs again: up to twice the work."""
 
 
 def chunk_store(source: RowSource, chunk_rows: int) -> ChunkStore:
-    """Return the store of chunks: the cluster of the active client for a Dask data frame, else this machine."""
+    """Return the storage of chunks: on the active Dask cluster for a Dask data frame, else on this machine."""
     client = active_client() if isinstance(source, DaskRows) else None
     return LocalChunks(source, chunk_rows) if client is None else ClusterChunks(source, chunk_rows, client)
 
 
 def active_client() -> Any | None:
-    """Return the active Dask client; None if there is none, or inside a task of a cluster."""
+    """Return the active Dask client; None if there is none, or if this code itself runs as a task of a cluster."""
     if "distributed" not in sys.modules:
         return None
     from distributed import Client, get_worker
@@ -78,7 +78,7 @@ def active_client() -> Any | None:
 
 
 class ClusterChunks(ChunkStore):
-    """Rows of a Dask data frame on a cluster, and chunks as futures; a chunk stays on the worker that trains on it."""
+    """Storage of encoded rows on a Dask cluster: each chunk, a future, stays on the worker that trains on it."""
 
     source: DaskRows
 
@@ -92,9 +92,9 @@ class ClusterChunks(ChunkStore):
 
     @cached_property
     def _partitions(self) -> tuple[list[tuple[Any, Partition]], int]:
-        """The partitions as delayed data frames with their descriptions, and the number of rows with positive counts.
+        """Pairs of a delayed data frame and the description of its partition, and the number of rows that count.
 
-        To count the rows, only the columns of targets and weights are read.
+        To count the rows, Dask reads only the columns of targets and weights.
         """
         from dask.delayed import delayed
 
@@ -108,13 +108,13 @@ class ClusterChunks(ChunkStore):
         return found, sum(counted for _, counted in sizes)
 
     def sample(self) -> Sample:
-        """Return a random sample of the rows: the candidates of all partitions are merged in a tree."""
+        """Return a random sample of all rows: candidates are drawn from each partition and then merged pair by pair."""
         from dask.delayed import delayed
 
         task, merge = delayed(candidate_rows), delayed(partial(merged_candidates, size=self.chunk_rows))
         (partitions, n), expected = self._partitions, self.chunk_rows
         while True:
-            # The probability that fewer than ``expected`` keys are below the bound is 1e-9
+            # Candidates are rows with random keys below the bound; fewer than ``expected`` with probability 1e-9
             bound = int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)
             parts = [task(part, partition, bound, self.chunk_rows) for part, partition in partitions]
             drawn: SampleCandidates = results_of(self.client, [merged_in_tree(parts, merge)])[0]
@@ -123,7 +123,7 @@ class ClusterChunks(ChunkStore):
             expected *= 2
 
     def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
-        """Encode all rows and store them in chunks on the workers; Dask's shuffle collects the rows of a chunk."""
+        """Encode all rows and store them in chunks on the workers; a shuffle by Dask collects the rows of a chunk."""
         import dask.dataframe as dd
         from dask.delayed import delayed
         from distributed import wait
@@ -146,7 +146,7 @@ class ClusterChunks(ChunkStore):
                     future.result()
 
     def _train(self, members: list[MemberTraining], n_jobs: int | None, on_pass: OnPass | None) -> list[MemberTraining]:
-        """Return the members after all their passes, of which a few are submitted at a time."""
+        """Return the members after all their training passes; a few passes over chunks are submitted at a time."""
         from dask.delayed import delayed
         from distributed import as_completed
 
@@ -155,7 +155,7 @@ class ClusterChunks(ChunkStore):
         states, task = [part for parts in divided for part in parts], delayed(after_pass)
 
         def some_passes(state: MemberTraining) -> Any:
-            """Submit the next passes of a part of a member; return the future of its state."""
+            """Submit the next passes of a member, or of one of its networks; return the future of the new state."""
             after = delayed(state)
             for number in state.next_chunks(PASSES_AT_ONCE):
                 after = task(after, self._chunks[number])
@@ -177,7 +177,7 @@ class ClusterChunks(ChunkStore):
         return [MemberTraining.joined([next(rest) for _ in parts]) for parts in divided]
 
     def statistics(self, computation: ChunkStatistics) -> HeldOutStatistics:
-        """Return the statistics of all held-out rows."""
+        """Return the sufficient statistics of all held-out rows, merged from all chunks."""
         from dask.delayed import delayed
 
         shared, task = delayed(computation), delayed(statistics_of)
@@ -187,11 +187,11 @@ class ClusterChunks(ChunkStore):
         return merged
 
 
-# Calls to the cluster
+# Calls from the client to the cluster
 
 
 def started(client: Any, tasks: Sequence[Any]) -> list[Any]:
-    """Submit tasks, which are delayed objects, and return their futures."""
+    """Submit delayed objects of Dask to the cluster and return their futures."""
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE_GRAPH}):
@@ -200,7 +200,7 @@ def started(client: Any, tasks: Sequence[Any]) -> list[Any]:
 
 
 def results_of(client: Any, tasks: Sequence[Any]) -> list[Any]:
-    """Compute tasks, which are delayed objects, and return their results."""
+    """Compute delayed objects of Dask on the cluster, wait for them, and return their results."""
     futures = started(client, tasks)
     with on_cluster(client, futures):
         results: list[Any] = client.gather(futures)
@@ -209,7 +209,7 @@ def results_of(client: Any, tasks: Sequence[Any]) -> list[Any]:
 
 @contextmanager
 def on_cluster(client: Any, futures: Collection[Any]) -> Iterator[None]:
-    """Cancel futures after an error or an interrupt, and convert errors of a cluster to errors of this library."""
+    """Cancel futures after an error or interrupt in the ``with`` block; convert errors of Dask to those of bdkn."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -235,25 +235,25 @@ def on_cluster(client: Any, futures: Collection[Any]) -> Iterator[None]:
 
 
 def cancel(client: Any, futures: Collection[Any]) -> None:
-    """Cancel futures, if the cluster is still connected."""
+    """Cancel futures if the client is still connected to the cluster."""
     if client.status == "running":
         client.cancel(list(futures), force=True)
 
 
 def _own(error: BaseException) -> BDKNError | None:
-    """Return the error of this library that caused a Dask error; None if there is none."""
+    """Return the error of this library that caused ``error``; None if there is none, or if ``error`` itself is one."""
     cause = error.__cause__
     while cause is not None and not isinstance(cause, BDKNError):
         cause = cause.__cause__
     return cause if not isinstance(error, BDKNError) else None
 
 
-# Tasks
+# Functions that run as tasks on the workers
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Description of a partition: columns, number, number of its first row, and number of rows."""
+    """Description of a partition of a Dask data frame: columns, its number, number of its first row, number of rows."""
 
     columns: NamedColumns
     number: int
@@ -261,7 +261,7 @@ class Partition:
     size: int
 
     def rows(self, frame: Any) -> Rows:
-        """Return the checked rows of the partition, a pandas data frame."""
+        """Convert the partition, a pandas data frame, to rows; raise if they are not valid."""
         rows = partition_rows(frame, self.columns, self.number, self.first)
         if len(rows) != self.size:
             raise InvalidParameterError(
@@ -272,17 +272,17 @@ class Partition:
 
 
 def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
-    """Return the number of rows of a partition, and of those with positive counts."""
+    """Return how many rows a partition has, and how many of them have a positive weight."""
     return len(frame), len(frame) if weights is None else int((frame[weights] != 0).sum())
 
 
 def candidate_rows(frame: Any, partition: Partition, bound: int, most: int) -> SampleCandidates:
-    """Return at most ``most`` candidates of a partition whose keys are below a bound."""
+    """Return candidates of a partition for the sample: at most ``most`` rows, with random keys below ``bound``."""
     return SampleCandidates.of(*counted_rows(partition.first, partition.rows(frame)), most, bound)
 
 
 def merged_candidates(one: SampleCandidates, other: SampleCandidates, size: int) -> SampleCandidates:
-    """Return at most ``size`` candidates of two consecutive parts of the rows."""
+    """Merge the candidates for the random sample from two consecutive parts of the rows; keep at most ``size``."""
     return SampleCandidates.join([one, other], size)
 
 
@@ -297,7 +297,7 @@ def encoded_rows(frame: Any, partition: Partition, encoding: RowEncoding, known:
 
 
 def chunk_of_frame(frame: Any, weighted: bool) -> Chunk:
-    """Return the chunk of a data frame, whose rows may be in any order."""
+    """Convert a data frame with the encoded rows of a chunk, in any order, to a chunk in the order of row numbers."""
     frame = frame.sort_values("number")
     X = np.ascontiguousarray(frame.filter(regex="^x").to_numpy(np.float32))
     counts = frame["count"].to_numpy(np.float64).copy() if weighted else None
@@ -320,7 +320,7 @@ def _frame_of_none(encoding: RowEncoding, weighted: bool) -> Any:
 
 
 def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
-    """Return the networks of a member after a pass over a chunk."""
+    """Train the networks of a member in one pass over a chunk, and return their new state."""
     from bdkn.networks.fused import prepare
 
     prepare()
@@ -328,10 +328,10 @@ def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
 
 
 def statistics_of(computation: ChunkStatistics, chunk: Chunk) -> HeldOutStatistics | None:
-    """Return the statistics of the held-out rows of a chunk."""
+    """Return the sufficient statistics of the held-out rows of a chunk; None if it has no held-out row."""
     return computation.of(writeable(chunk))
 
 
 def writeable(chunk: Chunk) -> Chunk:
-    """Return a chunk with writeable arrays, as compiled code requires; arrays received from a worker are read-only."""
+    """Return a chunk with writeable inputs, as compiled code requires; arrays received from a worker are read-only."""
     return replace(chunk, rows=replace(chunk.rows, X=np.require(chunk.rows.X, requirements="W")))

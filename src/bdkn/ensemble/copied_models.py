@@ -1,7 +1,6 @@
-"""Fitted regressors as frozen dataclasses of arrays, which predict and can be stored in files.
+"""Copies of fitted regressors: frozen dataclasses of arrays, which predict and can be stored in files.
 
-``bdkn.ensemble.scikit_learn`` copies estimators into these classes. A field of another stored class can be a
-``CopiedModel``.
+``bdkn.ensemble.scikit_learn`` copies estimators into these classes. ``CopiedModel`` is the base class of all models.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ from bdkn.typing import BoolArray, FloatArray
 Ints = NDArray[np.int32]
 
 MeanStd = tuple[FloatArray, FloatArray | None]
-"""Means and, if the model has them, standard deviations."""
+"""Predictions of a model: means, and standard deviations or None if the model has none."""
 
 ROWS_PER_BLOCK = 16384
-"""Number of samples per block that pass one tree before the next; large, so that trees are rarely read from memory."""
+"""Number of rows per block that one tree predicts before the next tree; large, so that trees are seldom read again."""
 
 MAX_NODES, MAX_COLUMNS = 2**31 - 1, 2**29 - 1
-"""Maximum number of nodes of all trees, and of columns: compiled code has 32 bits for a node, and 30 for a column."""
+"""Maximum number of nodes of all trees, and of columns: compiled code stores a node in 32 bits, a column in 30."""
 
 MAX_CATEGORIES = 256
-"""Maximum number of categories of a column: a categorical split has one bit for each."""
+"""Maximum number of categories of a column: a categorical split of a tree stores one bit per category."""
 
 OUTPUT_FUNCTIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "identity": lambda values: values,
@@ -60,27 +59,27 @@ OUTPUT_FUNCTIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
         for function in (np.exp, np.expm1, np.log, np.log1p, np.sqrt, np.square, np.cbrt, np.sinh, np.arcsinh)
     },
 }
-"""Functions, by name, that map the output of a model to a prediction."""
+"""Functions that can map a model's output to the prediction, such as inverse links, by their name in files."""
 
 Count = Annotated[int, Number(low=1, high=MAX_COLUMNS)]
 
 
 class CopiedModel:
-    """A fitted regressor as data; ``n_features`` is the number of columns of the array of the name ``_by_column``."""
+    """Base class of copied regressors; ``_by_column`` names a field: an array with one column per column of X."""
 
     _by_column: ClassVar[str]
 
     @property
     def n_features(self) -> int | None:
-        """Number of columns of X, which are taken in the order of fit; None if the model itself checks X."""
+        """Number of columns of X, which must have the order of the fit; None if the model itself checks X."""
         return int(getattr(self, self._by_column).shape[-1])
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the prediction (n,) of each sample of a table of any kind, computed in double precision."""
+        """Return the predictions (n,) for the rows of X, an array, data frame or sparse matrix, in double precision."""
         return self.predict_mean_std(X, with_std=False)[0]
 
     def predict_mean_std(self, X: Any, with_std: bool = True) -> MeanStd:
-        """Return predictions and their standard deviations (None if the model has none), each (n_samples,)."""
+        """Return predictions (n,) and their standard deviations (n,); the latter are None if the model has none."""
         if not issparse(X):
             return self._compute(X, with_std)
         rows = X.tocsr()
@@ -92,9 +91,9 @@ class CopiedModel:
         raise NotImplementedError
 
     def _read(self, X: Any, *, finite: bool | str = True, single: bool = False) -> FloatArray:
-        """Return X as an array in double precision; ``finite`` is that of ``check_array``, ``single`` rounds."""
+        """Return X as a checked float64 array; ``finite`` as in ``check_array``; ``single`` first rounds to float32."""
         if finite is False and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
-            table = X  # most often read before, by a model that this one is part of
+            table = X  # most often checked before, by the model that contains this one
         else:
             table = check_array(X, dtype=np.float32 if single else np.float64, order="C", ensure_all_finite=finite)
         if table.shape[1] != self.n_features:
@@ -105,14 +104,14 @@ class CopiedModel:
 
 
 def _blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Return slices of rows of a kernel matrix, or of a sparse table made dense, with this number of columns."""
+    """Return slices of rows that divide a dense matrix of this shape into blocks of limited memory."""
     return row_slices(n_rows, rows_within(LARGE_CELLS, n_columns))
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class GaussianWeights:
-    """A Gaussian posterior of the weights of ``columns``, which are centered at ``center``, and the noise."""
+    """Gaussian posterior of a Bayesian linear model: covariance of weights of centered ``columns``, and the noise."""
 
     columns: Annotated[NDArray[np.int64], integers("q", types=("i8",))]
     center: Annotated[FloatArray, floats("q")]
@@ -124,7 +123,7 @@ class GaussianWeights:
 @stored
 @dataclass(frozen=True, eq=False)
 class Linear(CopiedModel):
-    """A linear function of the columns, with standard deviations if there is a posterior of the weights."""
+    """Copy of a linear model; it predicts standard deviations if it has a posterior of the weights."""
 
     coefficients: Annotated[FloatArray, floats("p")]
     intercept: float
@@ -132,7 +131,7 @@ class Linear(CopiedModel):
     _by_column = "coefficients"
 
     def check(self) -> None:
-        """Raise unless the columns with a posterior are among all columns."""
+        """Raise unless the posterior is of columns that exist."""
         last = len(self.coefficients) - 1
         must(self.posterior is None or (self.posterior.columns <= last).all(), f"columns must be from 0 to {last}")
 
@@ -150,9 +149,10 @@ class Linear(CopiedModel):
 
 
 def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
-    """Raise unless every path from a root ends in a leaf of its tree, in trees whose left children are the next nodes.
+    """Raise unless every path from the root of a tree ends in a leaf of this tree.
 
-    ``feature`` (n,) is below zero in a leaf, ``right`` (n,) are the right children, ``roots`` the numbers of the roots.
+    The left child of a node is the next node. ``feature`` (n,) is negative in a leaf, ``right`` (n,) has the numbers of
+    the right children, ``roots`` has the numbers of the roots.
     """
     n = len(feature)
     must(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots must be nodes in order")
@@ -164,13 +164,13 @@ def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
 @stored
 @dataclass(frozen=True, eq=False)
 class Trees(CopiedModel):
-    """``base`` plus the sum of regression trees, or their average.
+    """Sum or average of regression trees, plus ``base``.
 
     Nodes of all trees follow one another in depth-first order: the left child of a node is the next node. At a leaf,
-    ``feature`` is -1 and ``number`` the value; at a split, samples up to the threshold ``number`` go left, and missing
+    ``feature`` is -1 and ``number`` the value. At a split, values up to the threshold ``number`` go left, as do missing
     values if ``missing_left``. ``categories[k]`` are the sorted values of column ``categorical[k]``; at its splits,
-    ``number`` is -1 minus the row of ``bitsets`` in which bit c is set if category c goes left. If ``single``, samples
-    are rounded to single precision, as by scikit-learn's forests, and must not be infinite.
+    ``number`` is -1 minus the row of ``bitsets`` in which bit c is set if category c goes left. If ``single``, values
+    of X are rounded to single precision, as by scikit-learn's forests, and must not be infinite.
     """
 
     n_columns: Count
@@ -193,7 +193,7 @@ class Trees(CopiedModel):
     may_be_empty: ClassVar = ("c",)
 
     def check(self) -> None:
-        """Raise unless every path from a root ends at a leaf of its tree: compiled code does not check indices."""
+        """Raise unless all indices are valid and every path ends at a leaf: compiled code does not check this."""
         n, is_split = len(self.feature), self.feature >= 0
         must(n <= MAX_NODES, f"must have at most {MAX_NODES} nodes; got {n}")
         check_nodes(self.feature, self.right, self.roots)
@@ -212,12 +212,12 @@ class Trees(CopiedModel):
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
+        """Number of columns of X."""
         return self.n_columns
 
     @lazy
     def _nodes(self) -> tuple[NDArray[Any], Ints, NDArray[np.uint8]]:
-        """Nodes, roots and bit sets as compiled code reads them."""
+        """Arrays for the compiled prediction: nodes as records, numbers of roots, and bit sets of categories."""
         from bdkn.kernels.trees import CATEGORICAL, MISSING_LEFT, NODE
 
         self.check()
@@ -267,11 +267,11 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "sigmoid": ("_gamma", "coef0"),
     "poly": ("_gamma", "degree", "coef0"),
 }
-"""Parameters of covariance functions of Gaussian processes, by the name of their class in scikit-learn, and of kernels
-of support vectors; a length scale may be a vector."""
+"""Names of the parameters of each kernel that can be copied: of Gaussian processes, by the name of the class in
+scikit-learn, and of support vector machines, by the value of ``kernel``. A length scale may be a vector."""
 
 KERNEL_PARTS = ("kernel", "k1", "k2")
-"""Parameters that are covariance functions themselves."""
+"""Names of the parameters of kernels whose values are kernels themselves."""
 
 _OF_SUPPORT_VECTORS: Mapping[str, Callable[..., FloatArray]] = {
     "linear": lambda rows, vectors: rows @ vectors.T,
@@ -284,14 +284,14 @@ _OF_SUPPORT_VECTORS: Mapping[str, Callable[..., FloatArray]] = {
 @stored
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A covariance function: the values of its parameters in the order of ``KERNELS``, and its parts."""
+    """Kernel (covariance function): values of parameters in the order of ``KERNELS``, and nested kernels as parts."""
 
     name: Annotated[str, Choice(tuple(KERNELS))]
     values: Annotated[FloatArray, floats("*", finite=False)]
     parts: tuple[Kernel, ...] = ()
 
     def check(self) -> None:
-        """Raise unless there are values of all parameters; only the order of a Matérn covariance may be infinite."""
+        """Raise unless all parameters have valid values; only ``nu`` of a Matérn kernel may be infinite."""
         n, names = len(self.values), self.names
         has_scale = "length_scale" in names
         must(n == len(names) or (n > len(names) and has_scale), f"must have {len(names)} values; got {n}")
@@ -303,16 +303,16 @@ class Kernel:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters that are numbers."""
+        """Names of the kernel's parameters that are numbers, not kernels."""
         return tuple(name for name in KERNELS[self.name] if name not in KERNEL_PARTS)
 
     def length_scales(self) -> set[int]:
-        """Return the numbers of length scales of the covariance and its parts."""
+        """Return how many length scales the kernel and its nested kernels have, as a set of these numbers."""
         own = {len(self.values) - len(self.names) + 1} if "length_scale" in self.names else set()
         return own.union(*(part.length_scales() for part in self.parts))
 
     def make(self) -> Callable[..., FloatArray]:
-        """Return the function of two tables of samples: a kernel of scikit-learn, or one of support vectors."""
+        """Return the kernel as a function of two tables of rows: an object of scikit-learn, or a plain function."""
         from sklearn.gaussian_process import kernels
 
         names, values = self.names, self.values.tolist()
@@ -331,10 +331,10 @@ class Kernel:
 @stored
 @dataclass(frozen=True, eq=False)
 class KernelModel(CopiedModel):
-    """``scale`` times a weighted sum of covariances with the samples ``X``, plus ``offset``.
+    """Copy of a Gaussian process or a support vector machine.
 
-    These are the training samples of a Gaussian process, which also has the Cholesky factor ``L`` of their covariances,
-    or support vectors.
+    It predicts ``scale`` times the sum of ``weights`` times kernels with the rows ``X``, plus ``offset``. ``X`` are the
+    support vectors, or the training rows of a Gaussian process; ``L`` is the Cholesky factor of their covariances.
     """
 
     kernel: Kernel
@@ -347,7 +347,7 @@ class KernelModel(CopiedModel):
     _by_column = "X"
 
     def check(self) -> None:
-        """Raise unless length scales belong to the columns, and the Cholesky factor has an inverse."""
+        """Raise unless there is one length scale or one per column, and a Gaussian process has a valid ``L``."""
         must(self.kernel.length_scales() <= {1, self.n_features}, "must have one length scale, or one for each column")
         must(
             (self.L is None) == (self.kernel.name in _OF_SUPPORT_VECTORS), "must have L, or a kernel of support vectors"
@@ -372,13 +372,13 @@ class KernelModel(CopiedModel):
 
 
 METRICS = ("minkowski", "euclidean", "l2", "manhattan", "cityblock", "l1", "chebyshev")
-"""Names of distances between samples that can be stored."""
+"""Distances (parameter ``metric``) of nearest-neighbour models that can be copied."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class NearestNeighbors(CopiedModel):
-    """The training samples of a ``KNeighborsRegressor``, which is made again to predict: its fit only stores them."""
+    """Copy of a ``KNeighborsRegressor``: parameters and training rows, from which it is fitted again to predict."""
 
     X: Annotated[FloatArray, floats("n", "p")]
     y: Annotated[FloatArray, floats("n")]
@@ -391,7 +391,7 @@ class NearestNeighbors(CopiedModel):
     _by_column = "X"
 
     def check(self) -> None:
-        """Raise unless there are enough samples."""
+        """Raise unless there are at least ``n_neighbors`` training rows."""
         must(self.n_neighbors <= len(self.y), f"n_neighbors must be at most {len(self.y)}; got {self.n_neighbors}")
 
     @lazy
@@ -405,15 +405,15 @@ class NearestNeighbors(CopiedModel):
         return np.asarray(self._estimator.predict(self._read(X))), None
 
 
-# Compositions
+# Models of transformed columns or targets, and averages of models
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Columns as ``(x - center) / divisor * factor + offset``, clipped to ``low`` and ``high``.
+    """Scaling of columns: ``(x - center) / divisor * factor + offset``, clipped to ``low`` and ``high``.
 
-    Before that, missing values are replaced by ``fill`` (None: they stay missing).
+    Before the scaling, missing values are replaced by ``fill`` (None: they stay missing).
     """
 
     center: Annotated[FloatArray, floats("p")]
@@ -425,7 +425,7 @@ class Scale:
     fill: Annotated[FloatArray | None, floats("p")] = None
 
     def check(self) -> None:
-        """Raise unless columns can be divided and clipped."""
+        """Raise if a divisor is zero, or if ``low`` exceeds ``high``."""
         must((self.divisor != 0.0).all(), "divisors must not be zero")
         must(self.low <= self.high, "low must not exceed high")
 
@@ -444,16 +444,16 @@ class Scale:
 @stored
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Products of columns: ``factors`` (outputs, degree) has their numbers, -1 in place of a factor of one.
+    """Products of columns, such as polynomial features.
 
-    With degree 1 these are some of the columns.
+    Each row of ``factors`` (outputs, degree) has the columns of one product; -1 stands for a factor of one.
     """
 
     n_columns: Count
     factors: Annotated[Ints, integers("q", "*", types=("i4",), low=-1)]
 
     def check(self) -> None:
-        """Raise unless factors are columns."""
+        """Raise unless all factors are numbers of columns that exist."""
         must((self.factors < self.n_columns).all(), f"factors must be from 0 to {self.n_columns - 1}")
 
     @property
@@ -462,7 +462,7 @@ class Products:
         return self.n_columns, len(self.factors)
 
     def __call__(self, table: FloatArray) -> FloatArray:
-        """Return the products, multiplied from the last factor to the first, as scikit-learn does."""
+        """Return the products; like scikit-learn, multiply from the last factor to the first."""
         if self.factors.shape[1] == 1 and self.factors.min() >= 0:
             return table[:, self.factors[:, 0]]
         with_one = np.column_stack([table, np.ones(len(table))])
@@ -478,9 +478,9 @@ Transform = Scale | Products
 @stored
 @dataclass(frozen=True, eq=False)
 class Composed(CopiedModel):
-    """A model of transformed columns and, unless ``inverse`` is None, of a transformed target.
+    """Copy of a pipeline: a model of transformed columns and, unless ``inverse`` is None, of a transformed target.
 
-    A function or a scaling transforms predictions of the target back; they have no standard deviations then.
+    ``inverse``, a function's name or a scaling, transforms predictions back; then there are no standard deviations.
     """
 
     model: CopiedModel
@@ -488,7 +488,7 @@ class Composed(CopiedModel):
     inverse: Annotated[str | Scale | None, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Maybe(Instance(Scale)))] = None
 
     def check(self) -> None:
-        """Raise unless each step takes the columns of the step before, and the target is one column."""
+        """Raise unless each step takes as many columns as the step before returns, and there is one target."""
         taken = [*(part.columns[0] for part in self.transforms[1:]), self.model.n_features]
         for transform, n_columns in zip(self.transforms, taken, strict=bool(self.transforms)):
             must(n_columns in (None, transform.columns[1]), "each step must take the columns of the step before")
@@ -497,7 +497,7 @@ class Composed(CopiedModel):
 
     @property
     def n_features(self) -> int | None:
-        """Number of columns."""
+        """Number of columns of X; None if the model itself checks X."""
         return self.transforms[0].columns[0] if self.transforms else self.model.n_features
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
@@ -515,7 +515,7 @@ class Composed(CopiedModel):
 @stored
 @dataclass(frozen=True, eq=False)
 class Average(CopiedModel):
-    """The weighted average of models of the same columns."""
+    """Weighted average of the predictions of models that take the same columns."""
 
     models: tuple[CopiedModel, ...]
     weights: Annotated[FloatArray, floats("H", low=0.0)]
@@ -528,7 +528,7 @@ class Average(CopiedModel):
 
     @property
     def n_features(self) -> int | None:
-        """Number of columns."""
+        """Number of columns of X; None if the models themselves check X."""
         return next((n for model in self.models if (n := model.n_features)), None)
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
@@ -543,33 +543,33 @@ class Average(CopiedModel):
 
 @runtime_checkable
 class StorableEstimator(Protocol):
-    """A regressor of a user's own class that can be stored in a model file, by two methods besides ``predict``.
+    """A regressor of a user's own class that can be stored in a model file: it has two methods besides ``predict``.
 
-    A file contains the name of the class and the arrays, but no code. The class itself is given to load it, as in
+    A file contains the name of the class and the arrays, but no code. To load the file, give the class itself, as in
     ``bdkn.load(path, member_classes=[MyRegressor])``: nothing is imported by its name.
     """
 
     def predict(self, X: Any) -> Any:
-        """Return predictions."""
+        """Return one prediction per row of X."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything that ``predict`` needs as arrays of numbers or truth values, by name."""
+        """Return everything that ``predict`` needs as a dict of arrays, which contain numbers or booleans."""
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """Return the fitted estimator; the arrays come from a file and must be checked before they are used."""
+        """Return the fitted estimator made from arrays; these come from a file: check them before use."""
 
 
 _TYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
-"""NumPy's names of the types that arrays of a user's own class may have."""
+"""Data types, by NumPy's codes, that the arrays of a user's own estimator may have."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class UserModel(CopiedModel):
-    """A fitted estimator of a user's own class, by the name of the class and its arrays.
+    """Copy of a fitted estimator of a user's own class: the name of the class, and arrays.
 
-    After loading, ``estimator`` is None until ``make_estimators`` is given the class.
+    After loading, ``estimator`` is None until ``make_estimators`` makes it from the class and the arrays.
     """
 
     class_name: str
@@ -583,7 +583,7 @@ class UserModel(CopiedModel):
 
     @classmethod
     def of(cls, estimator: StorableEstimator) -> UserModel:
-        """Return the copy of an estimator; raise if its arrays do not hold numbers."""
+        """Return the copy of an estimator; raise unless ``to_arrays`` returns arrays of numbers or booleans."""
         name = type(estimator).__name__
         try:
             arrays = estimator.to_arrays()
@@ -605,7 +605,7 @@ class UserModel(CopiedModel):
         return cls(name, {key: array.copy() for key, array in arrays.items()}).made_by([type(estimator)])
 
     def made_by(self, member_classes: Iterable[type]) -> UserModel:
-        """Return the model with its estimator, which one of these classes makes from the arrays."""
+        """Return this model with its estimator, made from the arrays by the class with the stored name."""
         found: list[Any] = [kind for kind in member_classes if kind.__name__ == self.class_name]
         if len(found) != 1:
             raise ModelFileError(
@@ -624,7 +624,7 @@ class UserModel(CopiedModel):
         return made
 
     def predict_mean_std(self, X: Any, with_std: bool = True) -> MeanStd:
-        """Return predictions and standard deviations of the estimator, which takes X as it is, sparse or not."""
+        """Return predictions and standard deviations of the estimator, which gets X unchanged, also if it is sparse."""
         return self._compute(X, with_std)
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
@@ -640,7 +640,7 @@ class UserModel(CopiedModel):
 
 
 def make_estimators(model: CopiedModel, member_classes: Sequence[type]) -> CopiedModel:
-    """Return a loaded model with the estimators of a user's own classes; raise if a class is missing."""
+    """Return a loaded model in which each user's own estimator is made by its class; raise if a class is missing."""
     if isinstance(model, UserModel):
         return model.made_by(member_classes)
     if isinstance(model, Composed):

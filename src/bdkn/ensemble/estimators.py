@@ -1,4 +1,4 @@
-"""Estimators of any kind as members of an ensemble."""
+"""Regressors of any kind as members of an ensemble: their fitted models and predictions."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ from bdkn.threads import bounded_threads
 from bdkn.typing import FloatArray, IndexArray
 
 Pair = tuple[str, Any]
-"""A name and an estimator."""
+"""Name of a member, and its estimator."""
 
 PAIRS = Items(Fixed(Text(), Either(str, Text(), Instance("SavedModel"))), list)
-"""Content of a list of names and regressors, or of texts that stand for one."""
+"""Schema, in files, of a list of pairs: a name, and a regressor of this library or a text in place of another one."""
 
 _MODEL = Instance("SavedModel", *(name for name, kind in STORED.items() if issubclass(kind, CopiedModel)))
-"""A regressor of this library, or a copy of another one as arrays."""
+"""Schema, in files, of a model of a member: a regressor of this library, or another regressor copied as arrays."""
 
 _MAX_PREDICTION = 1e140
-"""Maximum prediction of a member, in standard deviations of the targets; the square of a larger one may overflow."""
+"""Maximum absolute prediction of a member, in standard deviations of the targets; it keeps squares finite."""
 
 
 class Member(Protocol):
     """Member of an ensemble: predicts means and, optionally, variances in the units of the target."""
 
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray | None]:
-        """Return the mean of each row and its variance (None if the member has none of its own)."""
+        """Return the mean and the variance of each row; the variances are None if the member predicts none."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class EstimatorMember:
-    """A fitted model as a member, or the average of one fitted model per fold. It receives rows of the user's table.
+    """Member that predicts by one fitted model, or by the average of one fitted model per fold.
 
-    Its standard deviations are multiplied by ``std_factor``; with nan they are not used. The models predict the target
-    transformed by the ``link``. Those of scikit-learn are copies as arrays; ``originals`` are the estimators that were
-    copied, which are not in a file.
+    The models receive rows of the user's table and predict the target transformed by the ``link``. Their standard
+    deviations are multiplied by ``std_factor``, or not used if it is nan. Models of scikit-learn are replaced by copies
+    made of arrays, if possible; ``originals`` are then the models before copying, which are not stored in files.
     """
 
     name: str
@@ -76,7 +76,7 @@ class EstimatorMember:
 
     @classmethod
     def of(cls, name: str, models: Sequence[Any], std_factor: float, link: Link) -> EstimatorMember:
-        """Return the member of fitted models, copied as arrays where that is possible."""
+        """Return a member with these fitted models; models that can be stored as arrays are replaced by such copies."""
         copies = [copy_estimator(model) for model in models]
         if all(copied is None for copied in copies):
             return cls(name, tuple(models), std_factor, link)
@@ -84,9 +84,9 @@ class EstimatorMember:
         return cls(name, tuple(used), std_factor, link, originals=tuple(models))
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
-        """Return the mean of each row and, if the models have one, its variance.
+        """Return the mean and the variance of the target for each row; the variances are None if there are none.
 
-        If the member is an average over folds, its variance is the folds' average plus the variance of their means.
+        The variance of an average over folds is the models' mean variance plus the variance of their means.
         """
         means, stds = self.by_fold(X)
         with np.errstate(over="ignore", under="ignore"):
@@ -99,7 +99,7 @@ class EstimatorMember:
         return dist.mean(), dist.var()
 
     def by_fold(self, X: Any) -> MeanStd:
-        """Return means and standard deviations of every model, each (folds, n), of the transformed target."""
+        """Return means and standard deviations (or None) of the transformed target by every model, each (folds, n)."""
         predicted = [predict_mean_std(model, X, self.name) for model in self.models]
         means, stds = zip(*predicted, strict=True)
         if np.isnan(self.std_factor) or any(part is None for part in stds):
@@ -110,7 +110,7 @@ class EstimatorMember:
 @stored
 @dataclass(frozen=True, eq=False)
 class EstimatorMembers:
-    """Fitted estimators as members of a model, with all candidates as given, and the folds."""
+    """Members of a fitted regressor that are estimators, with all candidates (name and estimator) and the folds."""
 
     members: Annotated[tuple[EstimatorMember, ...], sizes(H=len)]
     candidates: Annotated[list[Pair], PAIRS]
@@ -129,12 +129,12 @@ class EstimatorMembers:
 
     @property
     def input_sizes(self) -> set[int]:
-        """The numbers of inputs that members expect, of those that declare it."""
+        """Numbers of inputs that the members' models expect; models without ``n_features_in_`` are left out."""
         sizes = (getattr(model, "n_features_in_", None) for member in self.members for model in member.models)
         return {size for size in sizes if size is not None}
 
     def check_held_out(self, held_out: HeldOut | None) -> None:
-        """Raise unless there are held-out rows, and folds and members are theirs."""
+        """Raise unless there are held-out rows, as many as in the folds, and their fits exist in each member."""
         if held_out is None:
             raise WrongContentError("a stack has held-out rows")
         folds = self.folds
@@ -145,12 +145,12 @@ class EstimatorMembers:
             must(last < len(member.models), f"fold_of must be one of the fits of member {h}")
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
-        """Return the forecast of all members for checked rows, in scaled units."""
+        """Return the members' pooled predictions of the scaled target for rows that were checked."""
         assert held_out is not None, "members that are not networks are combined by held-out rows"
         return held_out.pool(*self.by_fold(X, targets))
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances (folds, n, H) of all fits in scaled units, nan where a member has no variance."""
+        """Return means and variances (folds, n, H) of the scaled target by all fits; missing variances are nan."""
         with bounded_threads(X.shape[0]):
             predicted = [member.by_fold(X) for member in self.members]
         K = max(len(means) for means, _ in predicted)
@@ -174,14 +174,14 @@ class EstimatorMembers:
         return means, variances
 
     def table(self, targets: TargetScaler, held_out: HeldOut | None) -> dict[str, Any]:
-        """Return one column per key: each member's RMSE and NLL on held-out rows, in the units of the target."""
+        """Return the members' RMSE and NLL on held-out rows, in the units of the target, as a dict of columns."""
         assert held_out is not None, "members that are not networks are combined by held-out rows"
         scores = held_out.filled().scores()
         return {"rmse": targets.scale * scores.rmse, "nll": scores.nll + np.log(targets.scale)}
 
 
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
-    """Return the means that a fitted model predicts and, if it has them, standard deviations."""
+    """Return the means and standard deviations (or None) that a fitted model predicts; errors contain ``name``."""
     try:
         with no_extrapolation_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked later
             answer = model.predict_mean_std(X) if isinstance(model, CopiedModel) else _predict(model, X)
@@ -194,7 +194,7 @@ def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
 
 
 def _predict(model: Any, X: Any) -> Any:
-    """Return means, or means and standard deviations, of a model, a PyTorch module or a function."""
+    """Call a model, a PyTorch module or a function; return its means, or a tuple of means and standard deviations."""
     classes = [(cls.__module__, cls.__name__) for cls in type(model).__mro__]
     if ("torch.nn.modules.module", "Module") in classes and not (hasattr(model, "fit") and hasattr(model, "predict")):
         return _forward(model, X)
@@ -215,7 +215,7 @@ def _predict(model: Any, X: Any) -> Any:
         if not type(rows).__module__.startswith("polars"):
             raise
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # they were checked
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # names were checked
         return last.predict(rows.to_numpy(), return_std=True)
 
 

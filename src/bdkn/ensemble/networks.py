@@ -32,19 +32,19 @@ Members = Sequence[int] | IndexArray
 
 
 def network_numbers(members: Members, H: int, n_folds: int) -> IndexArray:
-    """Return the numbers of the networks of some members out of H, fold by fold."""
+    """Return the indices of the networks of some members, fold by fold, where each of H members has one per fold."""
     return (np.arange(n_folds)[:, None] * H + np.asarray(members, dtype=np.intp)).ravel()
 
 
 @dataclass(frozen=True)
 class NetworkMember:
-    """One member: a network or an average over folds, with its encoders."""
+    """One member of a ``NetworkEnsemble``: a network, or the average of one network per fold."""
 
     name: str
     ensemble: NetworkEnsemble
 
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return each row's mean and variance in the units of the target."""
+        """Return the predicted mean and variance of the target for each row, in the units of the target."""
         means, variances = self.ensemble.outputs(X)
         targets = self.ensemble.targets
         if not targets.is_linear:
@@ -58,10 +58,10 @@ class NetworkMember:
 @stored
 @dataclass(frozen=True)
 class NetworkEnsemble:
-    """H members with the same encoders, each one network or the average of one network per fold.
+    """H members with the same scaling of inputs and target; each is one network, or the average of one per fold.
 
-    ``networks`` are in the order of folds, and of members in a fold. ``variances`` (H,), if given, replace the
-    networks' own variances, which are not trained by the squared error. They are in scaled units, as are ``outputs``.
+    ``networks`` are sorted by fold, and by member within a fold. ``variances`` (H,), if given, replace the variances
+    that the networks predict, as training by squared error does not fit these. They are for the scaled target.
     """
 
     names: Annotated[tuple[str, ...], sizes(H=len)]
@@ -93,26 +93,26 @@ class NetworkEnsemble:
 
     @property
     def members(self) -> list[NetworkMember]:
-        """The members, each as an object of its own."""
+        """The members as a list of single objects."""
         return [NetworkMember(name, self[[h]]) for h, name in enumerate(self.names)]
 
     def outputs(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of table rows, each (n, H), in scaled units; raise if one is not finite.
+        """Return the members' means and variances (n, H) of the scaled target for table rows; raise if not finite.
 
-        If a member is an average over folds, its variance is the folds' average plus the variance of their means.
+        The variance of an average over folds is the networks' mean variance plus the variance of their means.
         """
         means, variances = self.by_fold(self.inputs.check_rows(X))
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     def forecast(self, X: NDArray[Any]) -> Forecast:
-        """Return the forecast for checked rows, in scaled units, computed a block of rows at a time."""
+        """Return the members' pooled predictions of the scaled target for checked rows, computed in blocks of rows."""
         if len(X) <= PREDICTED_ROWS:
             return Forecast.of(*self.by_fold(X))
         blocks = row_slices(len(X), PREDICTED_ROWS)
         return Forecast.concatenate([Forecast.of(*self.by_fold(X[block])) for block in blocks])
 
     def by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of every network, each (folds, n, H), for checked rows, in scaled units."""
+        """Return every network's means and variances (folds, n, H) of the scaled target for checked rows."""
         with np.errstate(over="ignore", invalid="ignore"):
             means, variances = self.networks.outputs(self.inputs.transform(table))
         H = len(self.names)
@@ -137,10 +137,10 @@ _Curve = Annotated[Array, floats("*", types=("f4", "f8"), finite=False)]
 @stored
 @dataclass(frozen=True, eq=False)
 class NetworkMembers:
-    """Networks as members of a model: the ensemble, its scores in scaled units, and the course of training.
+    """Members of a fitted regressor that are networks: the ensemble, scores for the scaled target, training history.
 
-    There is one curve and one best epoch per network, in the order of the ensemble. Many rows are predicted where
-    the ``engine`` trains, which a regressor sets when it predicts; it is not in a file.
+    Loss curves and best epochs have one entry per network, in the order of the ensemble. ``engine`` selects the device
+    (CPU or GPU) that predicts many rows; a regressor sets it before a prediction, and files do not store it.
     """
 
     ensemble: Annotated[NetworkEnsemble, sizes(H=len, N=lambda ensemble: len(ensemble.networks))]
@@ -171,45 +171,45 @@ class NetworkMembers:
 
     @property
     def trained(self) -> Trained:
-        """The networks with the course of their training."""
+        """The networks with their loss curves and best epochs."""
         epochs = tuple(self.best_epochs.tolist())
         return Trained(self.ensemble.networks, self.loss_curves, self.validation_curves, epochs)
 
     @property
     def input_sizes(self) -> set[int]:
-        """The number of inputs that the networks expect."""
+        """Number of inputs that the networks expect, as a set with one element."""
         return {self.ensemble.inputs.n_columns}
 
     def check_held_out(self, held_out: HeldOut | None) -> None:
-        """Raise unless the folds of held-out rows exist."""
+        """Raise unless each held-out row has the number of a fold of the ensemble."""
         if held_out is not None and held_out.fold_of is not None:
             must(held_out.fold_of.max() < self.ensemble.n_folds, "fold_of must be one of the folds")
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
-        """Return the forecast of all members for checked rows, in scaled units."""
+        """Return the members' pooled predictions of the scaled target for rows that were checked."""
         with on_device_of(self.engine):
             return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances (folds, n, H) of every network for checked rows, in scaled units."""
+        """Return every network's means and variances (folds, n, H) of the scaled target for checked rows."""
         with on_device_of(self.engine):
             return self.ensemble.by_fold(X)
 
     @property
     def n_iter(self) -> int:
-        """Epochs run by the network that ran longest."""
+        """Number of epochs of the network that was trained for the most epochs."""
         return max(map(len, self.loss_curves))
 
     @property
     def loss_curve(self) -> FloatArray:
-        """Training loss per epoch, averaged over the networks that ran it."""
+        """Training loss per epoch, averaged over the networks that were trained in this epoch."""
         curves = np.full((len(self.loss_curves), self.n_iter), np.nan)
         for row, curve in zip(curves, self.loss_curves, strict=True):
             row[: len(curve)] = curve
         return np.asarray(np.nanmean(curves, axis=0))
 
     def table(self, targets: TargetScaler | None = None, held_out: HeldOut | None = None) -> dict[str, Any]:
-        """Return one column per key: each member's name, RMSE and NLL in the units of the target, and epochs."""
+        """Return the members' names, RMSE and NLL in the units of the target, and epochs, as a dict of columns."""
         scale, by_fold = self.ensemble.targets.scale, (self.ensemble.n_folds, len(self))
         epochs = np.array([len(curve) for curve in self.loss_curves])
         return {
@@ -222,7 +222,7 @@ class NetworkMembers:
 
 
 def on_device_of(engine: object) -> AbstractContextManager[None]:
-    """Return the context in which networks predict many rows on the device of an engine."""
+    """Return a context manager in which networks predict many rows on the device of a training engine."""
     return nullcontext() if engine == "fused" else predict_on(prediction_device(engine))
 
 
@@ -230,10 +230,10 @@ def on_device_of(engine: object) -> AbstractContextManager[None]:
 
 
 def predict_held_out(networks: Predictor, rows: Rows, plan: FoldPlan) -> HeldOut:
-    """Predict each row by the networks of every member that were not trained on it.
+    """Return the prediction of each member for each row, by a network of the member that was not trained on the row.
 
-    Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
-    as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
+    Each member has its own folds, so that members differ on a held-out row by their training rows as well as by their
+    seeds. The error of their mean is then about the same as on new rows, which each member predicts by all its folds.
     """
     H = len(plan.names)
     means, variances, fold_variance = np.full((3, len(rows), H), np.nan)
@@ -251,9 +251,9 @@ def predict_held_out(networks: Predictor, rows: Rows, plan: FoldPlan) -> HeldOut
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Members to select from: the networks that they predict with, and their predictions for held-out rows.
+    """Members to select from: the networks that they predict new rows with, and their held-out predictions.
 
-    ``is_finite`` (H,) is True for a member whose networks, those of the folds too, have finite weights.
+    ``is_finite`` (H,) is True for a member if all its networks, including the networks of folds, have finite weights.
     """
 
     names: tuple[str, ...]
@@ -263,9 +263,9 @@ class Candidates:
 
     @classmethod
     def of(cls, trained: Trained, is_finite: BoolArray, rows: Rows, plan: FoldPlan) -> Candidates:
-        """Return the members of a fold plan; ``is_finite`` is that of their networks.
+        """Return the candidates from the trained networks of a fold plan; ``is_finite`` has one value per network.
 
-        After a refit, members predict with the networks of all rows, which are the last ones.
+        With a refit, members predict new rows with the last H networks, which are trained on all rows.
         """
         H, networks, used = len(plan.names), trained.networks, trained
         of_members = np.asarray(is_finite.reshape(-1, H).all(axis=0))
@@ -275,7 +275,7 @@ class Candidates:
         return cls(plan.names, used, of_members, predict_held_out(networks, rows, plan))
 
     def join(self, other: Candidates) -> Candidates:
-        """Return the members of both; in each fold, networks of these members come first."""
+        """Return the candidates of both objects together; in each fold, this object's networks come first."""
         H, H_other = len(self.names), len(other.names)
         n_folds = len(self.trained.networks) // H
         ours, theirs = (np.arange(n_folds * each).reshape(n_folds, each) for each in (H, H_other))
@@ -286,9 +286,9 @@ class Candidates:
     def as_members(
         self, inputs: Standardizer, targets: TargetScaler, *, own_variance: bool
     ) -> tuple[NetworkMembers, HeldOut, BoolArray]:
-        """Return the members, their held-out predictions, and which of them did not diverge.
+        """Return the members, their held-out predictions, and a mask (H,) of the members that did not diverge.
 
-        Where the objective did not train variances, the variance of a member is its squared error on held-out rows.
+        Without ``own_variance`` (variances were not trained), a member's variance is its held-out mean squared error.
         """
         held_out, scores, constant = self.held_out, self.held_out.scores(own_variance=own_variance), None
         is_finite = self.is_finite & scores.is_finite
@@ -302,33 +302,33 @@ class Candidates:
         return members, held_out, is_finite
 
 
-# A linear member: the lasso as networks without hidden layers, cross-fitted as other networks are. In tables with more
-# columns than rows, few of which matter, networks fit the noise; a sparse linear function does not. The first output of
-# such a network is the linear function, the second, the raw variance, is constant.
+# A linear member: the lasso as networks without hidden layers, cross-fitted like other networks. If a table has more
+# columns than rows and few columns matter, networks fit the noise; a sparse linear function does not. The first output
+# of such a network is the linear function. The second output, the raw variance, is constant.
 
 LINEAR = "linear"
-"""The name of the linear member."""
+"""Name of the linear member, a lasso."""
 
 _MIN_LASSO_ROWS = 4
-"""Minimum number of rows to choose the penalty of the lasso; with fewer, it predicts the mean."""
+"""Minimum number of rows to choose the penalty of the lasso by cross-validation; with fewer, it predicts the mean."""
 
 _N_PENALTIES = 40
-"""Number of penalties of the lasso that are compared."""
+"""Number of penalties of the lasso that cross-validation compares."""
 
 _MIN_ROWS, _MIN_COLUMNS_PER_ROW = 10, 0.5
-"""Minimum number of rows, and of columns per row, for a linear member by default."""
+"""Minimum number of rows, and minimum ratio of columns to rows, for a fit to add a linear member by default."""
 
 
 def needs_linear(n_rows: int, n_columns: int) -> bool:
-    """Return whether a table is so wide that a linear member is added by default."""
+    """Return whether a fit adds a linear member by default: if there are many columns in relation to rows."""
     return n_rows >= _MIN_ROWS and n_columns >= _MIN_COLUMNS_PER_ROW * n_rows
 
 
 def fit_linear(rows: Rows, plan: FoldPlan) -> Candidates:
     """Fit the linear member as a candidate, with the folds of the first member of ``plan``.
 
-    The predictions of its fits for a row differ mostly by whether the row was among their training rows. No variance
-    is assumed to be removed by averaging over the fits: the fold variance is zero.
+    Its fits predict a row differently mostly because some of them were trained on the row. The average over the fits
+    is therefore assumed to have no smaller variance than a single fit: the fold variance is set to zero.
     """
     own = plan.first_member(LINEAR)
     with stage("train"):
@@ -338,10 +338,10 @@ def fit_linear(rows: Rows, plan: FoldPlan) -> Candidates:
 
 
 def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
-    """Fit the lasso to some of the rows (None: all), as a network; its only loss is its NLL on held-out rows.
+    """Fit the lasso to the rows with these numbers (None: all); return it as a network, with its cross-validated NLL.
 
-    Where all inputs are average, it predicts the mean of all targets. The mean of a fold's training rows is high where
-    that of its held-out rows is low, so that weights fitted to held-out predictions would be biased.
+    For average inputs it predicts the mean target of all rows, also of rows in its fold. The mean of a fold's training
+    rows is high if the mean of its held-out rows is low; it would bias weights fitted to held-out predictions.
     """
     chosen = slice(None) if numbers is None else numbers
     counts = None if rows.counts is None else rows.counts[chosen]
@@ -350,7 +350,7 @@ def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
     raw = error - MIN_VARIANCE
     W = np.zeros((1, 2, len(slope)), dtype=np.float32)
     W[0, 0] = slope
-    # The inverse of softplus, log(exp(v) - 1), without overflow.
+    # The inverse of softplus at ``raw``, log(exp(raw) - 1), without overflow.
     b = np.array([[mean, raw + np.log(-np.expm1(-raw))]], dtype=np.float32)
     network = Networks(NetworkSpec(n_inputs=len(slope), hidden=()), ((W, b),))
     loss = np.array([(np.log(2.0 * np.pi * error) + 1.0) / 2.0])
@@ -358,7 +358,7 @@ def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
 
 
 def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, float]:
-    """Return the coefficients and the cross-validated squared error of the lasso with the best penalty."""
+    """Return the coefficients of the lasso with the best penalty, and its cross-validated mean squared error."""
     spread = float(np.average(y**2, weights=counts))
     if len(y) < _MIN_LASSO_ROWS or spread <= MIN_VARIANCE:
         return np.zeros(X.shape[1]), max(spread, 2.0 * MIN_VARIANCE)
@@ -372,18 +372,18 @@ def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[F
     return model.coef_, max(float(model.mse_path_.mean(axis=1).min()), 2.0 * MIN_VARIANCE)
 
 
-# The published method: networks are trained on the rows that the linear model is fitted to
+# The published method: the networks and the linear model are fitted to the same rows
 
 Chunk = tuple[FloatArray, FloatArray, None, FloatArray | None]
-"""Φ (rows, H), targets, no precisions, and counts."""
+"""Block of rows for the linear model: the networks' means Φ (rows, H), targets, None (no precisions), and counts."""
 
 _MAX_STORED_OUTPUTS = 2**21
-"""Maximum number of network outputs that are kept in memory."""
+"""Maximum number of network outputs (rows times networks) that ``Design`` keeps in memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Networks and their training rows. Outputs are stored if they are few, else computed each time they are needed."""
+    """Networks and their training rows; predictions for the rows are stored if they are few, else computed again."""
 
     networks: Predictor
     rows: Rows
@@ -394,18 +394,18 @@ class Design:
         return Design(self.networks[chosen], self.rows, kept)
 
     def parts(self) -> Iterable[ScoredPart]:
-        """Yield targets, counts, and the means and variances (H, rows) of the networks, in blocks of rows."""
+        """Return blocks of rows: targets, counts, and the means and variances (H, rows) that the networks predict."""
         if not self._kept and len(self.networks) * len(self.rows) <= _MAX_STORED_OUTPUTS:
             self._kept.extend(self._computed())
         return self._kept or self._computed()
 
     def _computed(self) -> Iterator[ScoredPart]:
-        with np.errstate(over="ignore", invalid="ignore"):  # diverged networks are removed by their outputs
+        with np.errstate(over="ignore", invalid="ignore"):  # diverged networks are removed later
             for part in self.rows.blocks():
                 means, variances = self.networks.outputs(part.X)
                 yield part.y, part.counts, np.asarray(means, np.float64), np.asarray(variances, np.float64)
 
     def chunks(self) -> Iterable[Chunk]:
-        """Yield (Φ, y, None, counts) in blocks of rows; a large Φ is never in memory as a whole."""
+        """Return blocks (Φ, y, None, counts) of rows for the linear model; a large Φ is never in memory as a whole."""
         chunks = ((np.asarray(means.T), y, None, counts) for y, counts, means, _ in self.parts())
         return [*chunks] if self._kept else chunks

@@ -1,4 +1,4 @@
-"""Provenance of a fit: its seed, its rows and its parameters, with which members can be added later."""
+"""Provenance of a fit: seed, hash of the rows, and parameters. It is needed to add members to the fit later."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from bdkn.networks.job import ENGINE_CLASSES
 from bdkn.storage.fields import Entropy, Named, Plain, stored
 
 _MAY_DIFFER = {"combination", "density", "members", "n_members", "random_state", "n_jobs", "verbose", "time_limit"}
-"""Parameters that may differ from those of the fit when members are added."""
+"""Names of parameters that may have other values than in the fit when members are added to a fitted regressor."""
 
 OPTIONS = ("training", "combination")
-"""Parameters that are objects with options."""
+"""Names of parameters whose values are objects with several options."""
 
 
 @stored
 @dataclass(frozen=True)
 class FitProvenance:
-    """The entropy of a fit's seed, the digest of its rows, and the parameters that its members share.
+    """Seed, hash of the rows, and parameters of a fit, which must be the same when members are added to the fit later.
 
-    ``folds`` is the digest of groups and splits that were given; empty if there were none.
+    ``entropy`` is the seed, as in NumPy's ``SeedSequence``. ``folds`` is a hash of given groups and splits, or empty.
     """
 
     entropy: Annotated[int | Sequence[int] | None, Entropy()]
@@ -41,11 +41,11 @@ class FitProvenance:
     def of(
         cls, model: BaseEstimator, entropy: int | Sequence[int] | None, rows: Rows, folds: str = ""
     ) -> FitProvenance:
-        """Return the provenance of a fit of a regressor to these rows, with folds of that digest."""
+        """Return the provenance of a fit of ``model`` to these rows; ``folds`` is the hash of groups and splits."""
         return cls(entropy, digest(rows), member_parameters(model), folds)
 
     def check_same(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
-        """Raise unless members that a regressor makes from these rows and folds can join those of the fit."""
+        """Raise if a regressor that adds members to this fit has other rows, folds or parameters than the fit had."""
         if folds != self.folds:
             raise InvalidParameterError(
                 "new members must have the folds of the others; got other groups or another cv: give groups as in fit, "
@@ -66,12 +66,12 @@ class FitProvenance:
 
 
 def member_parameters(model: BaseEstimator) -> dict[str, Any]:
-    """Return the parameters that all members of one fit must share."""
+    """Return the parameters of a regressor that must be the same for all its members, also members added later."""
     return {name: plain_parameter(model, name) for name in model._get_param_names() if name not in _MAY_DIFFER}
 
 
 def digest(rows: Rows) -> str:
-    """Return a hash of rows, targets and counts."""
+    """Return a SHA-256 hash of the inputs, targets and counts of rows."""
     X, seen = rows.X, hashlib.sha256()
     parts: list[NDArray[Any]]
     if hasattr(X, "columns"):  # a data frame
@@ -90,12 +90,12 @@ def digest(rows: Rows) -> str:
 
 
 def is_nested(value: Any) -> bool:
-    """Return whether a parameter is a list with entries other than numbers and text."""
+    """Return whether a parameter is a list or tuple that contains anything except numbers and text, such as lists."""
     return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
 
 
 def plain_parameter(model: BaseEstimator, name: str) -> Any:
-    """Return a parameter as JSON: an engine as its name, anything else that JSON cannot represent as the default."""
+    """Return a parameter's value as JSON can store it: an engine by name, other objects as the default value."""
     value = getattr(model, name)
     if name in OPTIONS and value is not None:
         return asdict(value)

@@ -1,7 +1,7 @@
 """Copies of fitted scikit-learn regressors as arrays.
 
-Attributes of scikit-learn, some of them private, are read in this module only. An estimator that has others, in another
-version, is not copied.
+Only this module reads attributes of scikit-learn's estimators, some of them private. An estimator is not copied if it
+has other attributes in the installed version.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from bdkn.storage.archive import Arrays, pack, unpack
 from bdkn.typing import FloatArray, IndexArray
 
 _MAX_FACTORS = 1 << 20
-"""Maximum number of entries of the table of factors of a polynomial that is copied."""
+"""Maximum size of the array ``factors`` in a copy of ``PolynomialFeatures``; larger ones are not copied."""
 
 
 class _NotCopiedError(Exception):
-    """An estimator, or a part of it, cannot be copied."""
+    """Error inside this module: an estimator, or a part of it, cannot be copied."""
 
 
 def copy_estimator(estimator: Any) -> CopiedModel | None:
-    """Return a copy of a fitted regressor with one target as arrays, None if it cannot be copied.
+    """Copy a fitted regressor with one target to a model of arrays; return None if it cannot be copied.
 
-    Predictions of the copy are those of the regressor up to rounding. Copied are, by their exact class, scikit-learn's
-    boosted trees, forests, extra trees, single trees, bagging and voting, linear models, Gaussian processes with common
-    kernels, support vectors, nearest neighbors, pipelines with scalers, ``SimpleImputer`` or ``PolynomialFeatures``
-    before one of these, transformed targets and searches; and estimators of a user's own class with the methods of
-    ``StorableEstimator``.
+    The copy predicts the same numbers up to rounding. The following classes of scikit-learn, but not their subclasses,
+    can be copied: boosted trees, forests, extra trees, single trees, bagging and voting, linear models, Gaussian
+    processes with common kernels, support vector machines, nearest neighbors; pipelines of scalers, ``SimpleImputer``
+    or ``PolynomialFeatures`` and one of these models; transformed targets and searches. So can estimators of a user's
+    own class with the methods of ``StorableEstimator``.
     """
     try:
         model = _copy(estimator)
@@ -42,7 +42,7 @@ def copy_estimator(estimator: Any) -> CopiedModel | None:
         return None
     arrays: Arrays = {}
     try:
-        unpack(pack(model, arrays, "model"), arrays, "model")  # a file is checked, and must have finite numbers
+        unpack(pack(model, arrays, "model"), arrays, "model")  # files are checked, for finite numbers too
     except ModelFileError:
         return None
     return model
@@ -56,7 +56,7 @@ def _copy(estimator: Any) -> CopiedModel:
 
 
 def _is_scikit_learn(estimator: Any) -> bool:
-    """Return whether scikit-learn itself defines the class; a user's subclass may predict differently."""
+    """Return whether scikit-learn itself defines the estimator's class; a user's subclass may predict differently."""
     return type(estimator).__module__.partition(".")[0] == "sklearn"
 
 
@@ -66,7 +66,7 @@ def _require(holds: bool | np.bool_) -> None:
 
 
 def _doubles(values: Any) -> FloatArray:
-    """Return a copy in double precision."""
+    """Return a copy of numbers as an array in double precision."""
     return np.array(values, dtype=np.float64, order="C")
 
 
@@ -81,7 +81,7 @@ def _copy_linear(estimator: Any) -> CopiedModel:
 
 
 def _inverse_link(model: CopiedModel, loss: Any) -> CopiedModel:
-    """Return a model whose output is mapped by the inverse link of a loss."""
+    """Return the model with its output mapped by the inverse link function of a loss of scikit-learn."""
     output = {"IdentityLink": "identity", "LogLink": "exp"}[type(loss.link).__name__]
     return model if output == "identity" else copied.Composed(model, inverse=output)
 
@@ -91,10 +91,10 @@ def _copy_bayesian(estimator: Any) -> Linear:
     n_columns, is_selective = len(estimator.coef_), type(estimator).__name__ == "ARDRegression"
     used = estimator.lambda_ < estimator.threshold_lambda if is_selective else np.ones(n_columns, dtype=np.bool_)
     noise_variance = float(1.0 / estimator.alpha_)
-    # Earlier versions do not center the samples. The standard deviation of the mean sample shows which this one does.
+    # Earlier versions of scikit-learn do not center rows. The standard deviation at the mean row shows which do.
     mean_sample = np.broadcast_to(estimator.X_offset_, (1, n_columns))
     without_names = copy.copy(estimator)
-    vars(without_names).pop("feature_names_in_", None)  # scikit-learn would warn of samples without names
+    vars(without_names).pop("feature_names_in_", None)  # scikit-learn would warn of columns without names
     variance = without_names.predict(mean_sample, return_std=True)[1][0] ** 2
     is_centered = np.isclose(variance, noise_variance, rtol=1e-9, atol=0.0)
     posterior = copied.GaussianWeights(
@@ -111,7 +111,7 @@ def _copy_bayesian(estimator: Any) -> Linear:
 
 def _copy_forest(estimator: Any) -> Trees:
     trees = getattr(estimator, "estimators_", [estimator])
-    # Versions differ in whether trees with monotonic constraints predict samples with missing values
+    # Versions differ in whether trees with monotonic constraints predict rows with missing values
     allow_nan = bool(trees[0]._support_missing_values(np.empty((1, 1))))
     return _join([tree.tree_ for tree in trees], estimator, average=True, allow_nan=allow_nan)
 
@@ -126,7 +126,7 @@ def _copy_boosting(estimator: Any) -> Trees:
 
 
 def _join(trees: Sequence[Any], estimator: Any, factor: float = 1.0, **fields: Any) -> Trees:
-    """Return trees as one set of arrays; values of leaves are multiplied by ``factor``."""
+    """Return trees of scikit-learn as one ``Trees`` object; values of leaves are multiplied by ``factor``."""
     _require(getattr(estimator, "n_outputs_", 1) == 1)
     nodes = [
         (
@@ -142,7 +142,7 @@ def _join(trees: Sequence[Any], estimator: Any, factor: float = 1.0, **fields: A
 
 
 def _copy_hist_boosting(estimator: Any) -> CopiedModel:
-    """Copy boosted trees of binned columns; at its splits, a categorical column comes before all others."""
+    """Copy histogram-based boosted trees; their splits number the columns with all categorical columns first."""
     trees = [tree for (tree,) in estimator._predictors]
     is_categorical = estimator.is_categorical_
     if is_categorical is None:
@@ -173,16 +173,16 @@ def _copy_hist_boosting(estimator: Any) -> CopiedModel:
 
 
 def _categories(estimator: Any) -> tuple[FloatArray, ...]:
-    """Return the categories of each categorical column; only numbers are copied."""
+    """Return the categories of each categorical column; raise if they are not numbers."""
     found = estimator._preprocessor.named_transformers_["encoder"].categories_
     _require(all(values.dtype.kind in "biuf" for values in found))
     return tuple(_doubles(values[~np.isnan(values)]) for values in map(_doubles, found))
 
 
 def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
-    """Return arrays over the nodes of all trees in depth-first order, and the roots.
+    """Return the fields of ``Trees`` with the nodes of all trees in depth-first order, and the roots.
 
-    A tree is a tuple of left (-1 at a leaf) and right children, features, numbers, and the sides of missing values.
+    A tree is a tuple of arrays: left (-1 at a leaf) and right children, ``feature``, ``number`` and ``missing_left``.
     """
     first = np.cumsum([0, *(len(tree[0]) for tree in trees)])
     _require(0 < first[-1] < copied.MAX_NODES)
@@ -192,7 +192,7 @@ def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
     left[splits] += roots[tree_of[splits]]
     right[splits] += roots[tree_of[splits]]
     place = np.arange(first[-1])
-    if not np.array_equal(left[splits], splits + 1):  # trees that were grown best split first
+    if not np.array_equal(left[splits], splits + 1):  # the trees were grown best split first, not depth first
         place = _places(left, right, roots)
     order = np.empty_like(place)
     order[place] = np.arange(len(place))
@@ -207,7 +207,7 @@ def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
 
 
 def _places(left: IndexArray, right: IndexArray, roots: IndexArray) -> IndexArray:
-    """Return the place of each node in depth-first order, level by level of all trees."""
+    """Return the position of each node in depth-first order, computed level by level for all trees at once."""
     levels, nodes = [], roots
     while len(nodes):
         splits = nodes[left[nodes] >= 0]
@@ -240,7 +240,7 @@ def _copy_process(estimator: Any) -> copied.KernelModel:
 
 
 def _copy_kernel(owner: Any, name: str) -> copied.Kernel:
-    """Return a kernel whose parameters are attributes of an object of scikit-learn."""
+    """Copy the kernel of this name, whose parameters are attributes of ``owner``, an object of scikit-learn."""
     _require(_is_scikit_learn(owner))
     given = {parameter: getattr(owner, parameter) for parameter in copied.KERNELS[name]}
     parts = [given.pop(parameter) for parameter in copied.KERNEL_PARTS if parameter in given]
@@ -275,7 +275,7 @@ def _copy_neighbors(estimator: Any) -> copied.NearestNeighbors:
     )
 
 
-# Compositions
+# Pipelines, transformed targets, averages of models
 
 
 def _copy_pipeline(estimator: Any) -> CopiedModel:
@@ -292,7 +292,7 @@ def _copy_transform(step: Any) -> copied.Transform:
 
 
 def _scale(n: int, **parts: Any) -> Scale:
-    """Return the scaling of n columns; parts that are None change nothing."""
+    """Return the scaling of n columns with these fields; fields that are None or missing have no effect."""
     given: dict[str, Any] = {"center": 0.0, "divisor": 1.0, "factor": 1.0, "offset": 0.0}
     given |= {name: part for name, part in parts.items() if part is not None}
     for name, part in given.items():
@@ -308,7 +308,7 @@ def _min_max(step: Any) -> Scale:
 def _impute(step: Any) -> Scale:
     is_missing_nan = isinstance(step.missing_values, float) and np.isnan(step.missing_values)
     _require(is_missing_nan and not step.add_indicator and step.statistics_.dtype.kind == "f")
-    _require(not np.isnan(step.statistics_).any())  # columns without a value are dropped, or kept as zeros
+    _require(not np.isnan(step.statistics_).any())  # scikit-learn drops a column without values, or makes it zero
     return _scale(len(step.statistics_), fill=step.statistics_)
 
 
@@ -332,7 +332,7 @@ def _copy_transformed_target(estimator: Any) -> copied.Composed:
             raise _NotCopiedError
         inverse = Scale(center=scale.offset, divisor=scale.factor, factor=scale.divisor, offset=scale.center)
         return copied.Composed(model, inverse=inverse)
-    if transformer.inverse_func is None:  # scikit-learn then returns what it is given
+    if transformer.inverse_func is None:  # scikit-learn then uses the identity
         return copied.Composed(model, inverse="identity")
     names = [name for name, function in copied.OUTPUT_FUNCTIONS.items() if function is transformer.inverse_func]
     return copied.Composed(model, inverse=names[0])
@@ -357,7 +357,7 @@ _LINEAR = (
     *("HuberRegressor", "TheilSenRegressor", "QuantileRegressor", "SGDRegressor", "PassiveAggressiveRegressor"),
     *("LinearSVR", "PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
 )
-"""Names of linear models, some with a link."""
+"""Names of scikit-learn's classes of linear models that can be copied, some with a link function."""
 
 _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
     **dict.fromkeys(_LINEAR, _copy_linear),
@@ -380,7 +380,7 @@ _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
         lambda estimator: _copy(estimator.best_estimator_),
     ),
 }
-"""Copies by the name of the class, which scikit-learn itself must define."""
+"""Functions that copy a fitted regressor, by the name of its class in scikit-learn."""
 
 _TRANSFORMS: Mapping[str, Callable[[Any], copied.Transform]] = {
     "StandardScaler": lambda step: _scale(
@@ -392,4 +392,4 @@ _TRANSFORMS: Mapping[str, Callable[[Any], copied.Transform]] = {
     "SimpleImputer": _impute,
     "PolynomialFeatures": _products,
 }
-"""Transformations of columns by the name of the class."""
+"""Functions that copy a fitted transformer of columns, by the name of its class in scikit-learn."""

@@ -1,7 +1,7 @@
 """Held-out predictions of members, their scores, and selection of the members to combine.
 
-Held-out predictions are means and variances that members predict for rows they were not trained on. Used are the
-members that did not diverge and have the best leave-one-out score together.
+Held-out predictions are means and variances that members predict for rows they were not trained on. Members that
+diverged are left out; of the others, the subset is combined that has the best leave-one-out score.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _PER_MEMBER = ("means", "variances", "fold_variance", "fold_of")
-"""Names of the arrays (n, H), of which ``fold_of`` may be None."""
+"""Names of the fields of ``HeldOut`` with one column per member."""
 
 ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
-"""Targets (n,), counts (None: once each), and the members' means and variances, each (H, n)."""
+"""Data for scores: targets (n,), counts (None: each row once), and the members' means and variances, each (H, n)."""
 
 
 @stored
 @dataclass(frozen=True)
 class MemberScores:
-    """Mean squared error and negative log likelihood of each member, in scaled units; not finite after an overflow."""
+    """Mean squared error and mean negative log-likelihood of each member for the scaled target; may be not finite."""
 
     mse: Annotated[FloatArray, floats("H", finite=False)]
     nll: Annotated[FloatArray, floats("H", finite=False)]
 
     @classmethod
     def of(cls, parts: Iterable[ScoredPart], *, own_variance: bool = True) -> Self:
-        """Return the scores on rows given in parts; unless ``own_variance``, with mean squared errors as variances."""
+        """Return the scores on rows given in parts; without ``own_variance``, a member's variance is its MSE."""
         squared = scored = np.zeros(1)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -68,19 +68,19 @@ class MemberScores:
 
 
 def constant_variance(mse: FloatArray) -> FloatArray:
-    """Return the variance of members that predict none: their mean squared error, at least MIN_VARIANCE."""
+    """Return the variance of members that predict no variances: their mean squared error, at least MIN_VARIANCE."""
     return np.maximum(mse, MIN_VARIANCE)
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Means and variances (n, H) of held-out rows, the targets (n,) and counts of these rows.
+    """Members' predicted means and variances (n, H) for held-out rows, with the targets (n,) and counts of these rows.
 
-    Variances are nan for a member that has none of its own. ``fold_variance`` (n, H) is the variance, over folds, of
-    the means that a member's fits give a row; it is zero for a member that predicts with a single fit. ``fold_of``
-    (n, H) is the number of the fit, among those that a member predicts with, that was made without a row; None if
-    members predict with other fits.
+    Variances are nan for a member that predicts none. ``fold_variance`` (n, H) is the variance of a row's means over
+    the fits of a member, one per fold; it is zero for a member that predicts new rows with a single fit. ``fold_of``
+    (n, H) is the number of the member's fit that was not trained on the row; it is None if members predict new rows
+    with other fits than held-out rows.
     """
 
     means: Annotated[FloatArray, floats("n", "H")]
@@ -93,7 +93,7 @@ class HeldOut:
     )
 
     def check(self) -> None:
-        """Raise unless each member has positive variances or none, and some row has a positive count."""
+        """Raise unless each member has only positive variances or only nan, and some row has a positive count."""
         known = ~np.isnan(self.variances)
         must(bool((known.all(axis=0) | ~known.any(axis=0)).all()), "a member must have all variances, or none")
         variances = self.variances[known]
@@ -102,23 +102,23 @@ class HeldOut:
 
     @property
     def n_members(self) -> int:
-        """H."""
+        """Number of members, H."""
         return int(self.means.shape[1])
 
     def __getitem__(self, members: IndexArray) -> Self:
         if np.array_equal(members, np.arange(self.means.shape[1])):
-            return self  # large tables are not copied without need
+            return self  # avoids a copy of large arrays
         # The memory layout is always the same, so that the same members give the same bits.
         parts = {name: getattr(self, name) for name in _PER_MEMBER}
         return replace(self, **{name: part.take(members, axis=1) for name, part in parts.items() if part is not None})
 
     def rows(self, numbers: IndexArray) -> Self:
-        """Return the predictions for some of the rows."""
+        """Return the held-out predictions for the rows with these numbers."""
         parts = {name: getattr(self, name) for name in (*_PER_MEMBER, "y", "counts")}
         return replace(self, **{name: part[numbers] for name, part in parts.items() if part is not None})
 
     def join(self, other: Self) -> Self:
-        """Return the predictions of the members of both for the same rows."""
+        """Return the held-out predictions of the members of both objects, which must be for the same rows."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in _PER_MEMBER}
         joined: dict[str, Any] = {
             name: None if b is None or a is None else np.hstack([a, b]) for name, (a, b) in pairs.items()
@@ -126,19 +126,19 @@ class HeldOut:
         return replace(self, **joined)
 
     def forecast(self) -> Forecast:
-        """Return the forecast of all members together for the held-out rows."""
+        """Return the members' pooled predictions for the held-out rows: means, noise variance and disagreement."""
         return self.pool(self.means, self.variances)
 
     def pool(self, means: FloatArray, variances: FloatArray) -> Forecast:
-        """Return the forecast for any rows from means and variances (.., n, H); leading axes are averaged over.
+        """Return pooled predictions for any rows from the members' means and variances (.., n, H), such as by fold.
 
-        The noise is the average of the variances of those members that have one. If none has, it is the squared error
-        of the equally weighted ensemble on the held-out rows.
+        The noise variance of a row is the average of the members' variances. If no member predicts variances, it is the
+        mean squared error of the equally weighted average of all members on the held-out rows.
         """
         return Forecast.of(means, self.pooled_variances(means, variances))
 
     def pooled_variances(self, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Return the variances (.., n, V) whose average is the noise: those that members predict, or a constant."""
+        """Return the variances (.., n, V) whose average is the noise variance: the predicted ones, else a constant."""
         known = self.has_variance
         if known.all():
             return variances
@@ -153,12 +153,12 @@ class HeldOut:
         return np.asarray(~np.isnan(self.variances).any(axis=0))
 
     def variance_factors(self) -> FloatArray:
-        """Return calibration factors of the members' variances, nan for variances that are not used.
+        """Return the factors (H,) that calibrate the members' variances; nan for variances that should not be used.
 
-        Multiplied by its factor, a member's mean variance equals its mean squared error. Its variances are used if
-        the correlation of absolute errors and log variances is more than two standard errors above zero.
+        Multiplied by its factor, a member's mean variance equals its mean squared error. A member's variances are used
+        if the correlation of absolute errors and log variances is more than two standard errors above zero.
         """
-        with np.errstate(all="ignore"):  # a correlation that is not finite is not above chance
+        with np.errstate(all="ignore"):  # variances are not used if the correlation is nan
             errors, logs = np.abs(self.means - self.y[:, None]), np.log(self.variances)
             errors, logs = errors - self._average(errors), logs - self._average(logs)
             chance = np.sqrt(self._average(errors**2) * self._average(logs**2) / len(self.y))
@@ -166,11 +166,11 @@ class HeldOut:
             return np.where(self._average(errors * logs) > 2.0 * chance, factor, np.nan)
 
     def scores(self, *, own_variance: bool = True) -> MemberScores:
-        """Return the members' scores on these rows; unless ``own_variance``, with mean squared errors as variances."""
+        """Return the members' MSE and NLL on the held-out rows; without ``own_variance``, the variance is the MSE."""
         return MemberScores.of([(self.y, self.counts, self.means.T, self.variances.T)], own_variance=own_variance)
 
     def filled(self) -> Self:
-        """Return the predictions with the ``constant_variance`` of each member in place of missing variances."""
+        """Return the held-out predictions, in which a member without variances has its MSE as constant variance."""
         constant = constant_variance(self.scores().mse)
         return replace(self, variances=np.where(np.isnan(self.variances), constant, self.variances))
 
@@ -185,23 +185,23 @@ WEIGHTS_NOT_FINITE = (
     "some warmup_epochs"
 )
 MIN_GAIN = 1.0
-"""Minimum gain of the leave-one-out log score, summed over rows, per removed member. Without it, the best of
-many subsets would be chosen by chance, and with few rows its intervals would be too narrow."""
+"""Minimum gain of the leave-one-out log score, summed over rows, for each member that is removed. Without it, the best
+of many subsets would be chosen by chance, and with few rows its prediction intervals would be too narrow."""
 
 FEW_ROWS = 10
-"""Minimum number of held-out rows without a warning; with fewer, the scale is uncertain by a factor of about 1.5."""
+"""Number of held-out rows below which a fit warns: the scale of errors is then uncertain by a factor of about 1.5."""
 
 _MANY_PREDICTIONS = 1 << 18
-"""Minimum number of held-out predictions for subsets to be combined on several threads."""
+"""Minimum number of held-out predictions (rows times members) to combine subsets of members on several threads."""
 
 _MAX_PARALLEL = 4
-"""Maximum number of subsets that are combined at a time, as each needs a few copies of its members' predictions."""
+"""Maximum number of subsets of members combined at the same time; each needs a few copies of their predictions."""
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
 class CombinationOptions:
-    """Options of the linear model that combines the members; see the parameter ``combination``.
+    """Options of the Bayesian linear model that combines the members; the parameter ``combination`` of regressors.
 
     Parameters
     ----------
@@ -210,14 +210,14 @@ class CombinationOptions:
         weights deviate from equal ones by about their size; as in the paper (a few steps of an optimiser from 1); or as
         the number given.
     tempering : "evidence" or float, default="evidence"
-        The power τ of the members' variance in the noise variance: chosen by evidence, under a prior that asks for a
-        gain of three units of log evidence per unit of τ; or a number between 0 (constant noise) and 2. With 1 the
-        members' variances are used up to a factor.
+        The power τ of the members' variance in the noise variance: a number between 0 (constant noise) and 2, or chosen
+        by evidence, with a prior that requires a gain of three units of log evidence per unit of τ. With 1 the noise
+        variance is proportional to the members' variance.
     tails : {"loo", "posterior"}, default="loo"
-        Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or those of the posterior.
+        Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or taken from the posterior.
     select_members : bool, default=True
-        True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on; to
-        omit one must bring one unit of log score, summed over the rows. False: use all members.
+        True: remove the most harmful member, then the next, and so on; use the subset of best leave-one-out score.
+        Each removed member must improve the log score, summed over the rows, by one unit. False: use all members.
 
     Examples
     --------
@@ -232,9 +232,9 @@ class CombinationOptions:
     select_members: bool = True
 
     def combine(self, held_out: HeldOut) -> Combination:
-        """Return the combination of all members, learned from their held-out predictions, for new rows.
+        """Return the linear model that combines all members for new rows, fitted to their held-out predictions.
 
-        Each member predicts a new row by the mean of its fits.
+        For a new row, the prediction of a member is the mean of the predictions of its fits.
         """
         found = _combine(held_out, self)
         if self.tails != "loo":
@@ -246,11 +246,11 @@ class CombinationOptions:
 def select_and_combine(
     held_out: HeldOut, finite: IndexArray, options: CombinationOptions, n_jobs: int | None = 1
 ) -> tuple[IndexArray, Combination]:
-    """Return the numbers of the members to use, out of the ``finite`` ones, and their combination.
+    """Select members out of the ``finite`` ones; return their numbers and the linear model that combines them.
 
-    All members, all but the most harmful one, and so on are compared; the subset with the best leave-one-out score is
-    used, with a penalty of ``MIN_GAIN`` per member that is removed. Subsets with as many weights, the constant
-    included, as there are rows are not considered: they reproduce every row, and their scores are rounding error.
+    The candidates are all members, then one less at each step, without the most harmful one. The subset with the best
+    leave-one-out score is used, with a penalty of ``MIN_GAIN`` per removed member. Subsets with as many weights
+    (including the constant) as rows are left out: they fit every row exactly, and their scores are rounding errors.
     """
     n = len(held_out.y)
     if n < FEW_ROWS:
@@ -263,7 +263,7 @@ def select_and_combine(
     subsets = list(elimination(held_out)) if options.select_members else [np.arange(len(finite))]
     subsets = subsets[min(max(0, len(subsets) + 2 - n), len(subsets) - 1) :]
 
-    # The combination of each subset, for predictions by one fit of each member; of many rows several at once
+    # Combine each subset, for predictions by one fit of each member; with many rows, on several threads
     predicted = replace(held_out, fold_variance=held_out.fold_variance[:0], fold_of=None)
     found: list[Any] = [None] * len(subsets)
 
@@ -289,7 +289,7 @@ def select_and_combine(
 
 
 def _combine(held_out: HeldOut, settings: CombinationOptions) -> Combination:
-    """Return the combination of all members, for predictions by one fit of each."""
+    """Return the linear model that combines all members, for rows that one fit of each member predicts."""
     return combine(
         held_out.forecast(),
         held_out.y,
@@ -301,10 +301,10 @@ def _combine(held_out: HeldOut, settings: CombinationOptions) -> Combination:
 
 
 def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
-    """Yield the numbers of all members, then of all but one, and so on down to one.
+    """Yield the numbers of all members, then without the most harmful one, and so on, down to a single member.
 
     The prior is the same for all members, so that a useless member, or one in other units, would do harm. Each step
-    removes the member without which the mean of the others has the smallest squared error on held-out rows.
+    removes one member, such that the mean of the remaining ones has the smallest squared error on held-out rows.
     """
     errors = held_out.means - held_out.y[:, None]
     products = errors.T @ (errors if held_out.counts is None else errors * held_out.counts[:, None])
@@ -317,7 +317,7 @@ def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
 
 
 def finite_members(is_finite: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
-    """Return the numbers of the members that did not diverge; warn about the others, raise if all did."""
+    """Return the numbers of the members that did not diverge; warn about members that did, and raise if all did."""
     lost = [name for name, finite in zip(names, is_finite, strict=True) if not finite]
     if len(lost) == len(names):
         kind = "networks" if reason == WEIGHTS_NOT_FINITE else "members"

@@ -1,4 +1,4 @@
-"""The base class of all regressors: scikit-learn's interface, and every method that follows from a prediction."""
+"""The base class of all regressors: scikit-learn's interface, and methods that need only predicted distributions."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ Table = Any  # a NumPy array, or a data frame of pandas, polars or pyarrow
 class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of regressors that predict a distribution for each row.
 
-    A subclass defines ``_fit``, which returns the fitted model: a frozen object with a ``reader`` of tables, and a
-    method ``predict(X, joint=False)``, which returns the ``Prediction`` of checked rows. A fit assigns it to ``model_``
-    at its end, so that a fit that fails changes nothing. Methods read ``model_`` once: a thread that predicts during a
-    fit uses the former model or the new one.
+    A subclass defines ``_fit``, which returns the fitted model: an immutable object with a ``reader`` that checks
+    tables, and a method ``predict(X, joint=False)`` that returns the ``Prediction`` for checked rows. ``fit`` assigns
+    it to ``model_`` as its last step, so a fit that fails changes nothing. Methods read ``model_`` only once: a thread
+    that predicts during a fit uses either the old model or the new one.
     """
 
     model_: Any
     _published: ClassVar[Mapping[str, Any] | None] = None
-    """Parameters in the experiments of the paper, beside those of networks; None: the paper has no such method."""
+    """Parameter values for ``from_paper``, in addition to those of networks; None: the paper has no such method."""
 
     @abstractmethod
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> object:
@@ -74,7 +74,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How many times each row is counted: a weight of 2 is the row twice, a weight of 0 leaves it out. Weights
+            How many times each row is counted: a weight of 2 counts the row twice, a weight of 0 excludes it. Weights
             that sum to one would count as a single row: multiply them by the number of rows.
 
         Returns
@@ -89,19 +89,19 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return "model_" in vars(self)
 
     def _fitted(self) -> Any:
-        """Return the fitted model; raise NotFittedError, which is an AttributeError, before a fit."""
+        """Return the fitted model; raise ``NotFittedError`` if the regressor is not fitted."""
         if "model_" not in vars(self):
-            check_is_fitted(self)  # raises; it takes longer than the prediction of a row
+            check_is_fitted(self)  # raises the error; too slow to call it before each prediction
         engine = getattr(self, "engine", "fused")
         return self.model_ if engine == "fused" else on_engine(self.model_, engine)
 
     def _frozen(self) -> Self:
-        """Return a copy of this object, which no later fit of this one changes."""
+        """Return a shallow copy of the regressor, which does not change if the regressor is fitted again."""
         check_is_fitted(self)
         return copy.copy(self)
 
     def _predict(self, X: Table, *, joint: bool = False) -> Any:
-        """Return the prediction of rows as a user gives them."""
+        """Return the prediction for the rows of a table that the user gave, after checking the table."""
         model = self._fitted()
         return model.predict(model.reader.read(X), joint=joint)
 
@@ -113,7 +113,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns of the training table; not there if they have none."""
+        """Names of the columns of the training table; the attribute does not exist if the columns had no names."""
         names: NDArray[Any] | None = self._fitted().reader.names
         if names is None:
             raise AttributeError("feature_names_in_: the columns of the training table had no names")
@@ -127,7 +127,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def columns_(self) -> ColumnReport:
-        """Inputs of each column of the training table, with the reason; printed as a table."""
+        """How each column of the training table was converted to inputs, and why; it prints as a table."""
         reader = self._fitted().reader
         return (
             ColumnReport.of_numbers(range(reader.n_columns))
@@ -177,9 +177,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         return_std : bool, default=False
-            Return the standard deviations, too; infinite where a distribution has none.
+            Return the standard deviations, too; infinite for a distribution without a finite variance.
         return_cov : bool, default=False
-            Return the covariance of all rows, too. At most one of the two can be requested.
+            Return the covariance of all rows, too. At most one of ``return_std`` and ``return_cov`` can be True.
 
         Returns
         -------
@@ -207,12 +207,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         coverage : float, default=0.9
-            Probability that each interval contains.
+            Probability of each interval: its nominal coverage.
 
         Returns
         -------
         interval : ndarray of shape (n_samples, 2)
-            Lower and upper ends.
+            Lower and upper limits.
         """
         check_number("coverage", coverage, low=0.0, high=1.0)
         interval: FloatArray = self._predict(X).interval(coverage)
@@ -239,17 +239,17 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def predict_above(self, X: Table, threshold: ArrayLike) -> FloatArray:
         """Predict the probability of a target above a threshold.
 
-        It is that of the distribution of which ``predict_interval`` returns intervals: where many targets share values,
-        the probabilities of those values count.
+        The distribution is the same as in ``predict_interval``: if many targets share a value, such as zero, this value
+        has a probability of its own.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         threshold : float or array-like
-            A number for all rows; an array of shape (n_samples,), one for each row; or several, as a list such as
-            ``[1, 2, 3]`` or of shape (1, k) or (n_samples, k). A list as long as ``X`` could be either, and is an
-            error: ``[[1, 2, 3]]`` is several for any number of rows.
+            One threshold for all rows: a number. One per row: an array of shape (n_samples,). Several: a list such as
+            ``[1, 2, 3]``, or an array of shape (1, k) or (n_samples, k). A list as long as ``X`` is ambiguous and
+            raises an error: write ``[[1, 2, 3]]`` for several thresholds.
 
         Returns
         -------
@@ -261,33 +261,33 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def expected_cost(
         self, X: Table, cost: CostGiven, decision: ArrayLike | None = None, *, tolerance: float = 1e-6
     ) -> FloatArray:
-        """Predict the average of a cost that depends on the target.
+        """Predict the expectation of a cost that depends on the target.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         cost : callable or (under, over)
-            A function ``cost(y)`` of an array of targets, or ``cost(y, decision)``; it may bend and jump. Or the pair
-            of the cost of each unit by which the target is above the decision, and of each unit by which it is below; a
-            number, or an array with one for each row. The average of such a cost has a closed form.
+            A function ``cost(y)`` of an array of targets, or ``cost(y, decision)``; it may have kinks and jumps. Or a
+            pair of unit costs: ``under`` is the cost of each unit by which the target exceeds the decision, ``over`` of
+            each unit by which it is below, as numbers or arrays (one per row); the average then has a closed form.
         decision : float or array-like, optional
-            What was decided: a number, one for each row, or several, in the shapes of ``threshold`` in
-            ``predict_above``.
+            The decision, such as a quantity to order: one for all rows, one per row, or several, in the shapes that
+            ``threshold`` can have in ``predict_above``.
         tolerance : float, default=1e-6
-            Error of the average of a function, relative to the average of its absolute value.
+            Maximum error of the expectation of a function, relative to the expectation of its absolute value.
 
         Returns
         -------
         cost : ndarray of shape (n_samples,) or (n_samples, k)
-            Average costs; of shape (n_samples, k) for several decisions.
+            Expected costs; of shape (n_samples, k) for several decisions.
         """
         return expected_cost(self._outcome(X), cost, decision, tolerance)
 
     def optimal_order(self, X: Table, *, under: ArrayLike, over: ArrayLike) -> Order:
-        """Return the order with the least expected cost, given the costs of each unit too few and too many.
+        """Return the order of least expected cost, given the costs of each unit ordered too little and too much.
 
-        It is the quantile of the target at under / (under + over): what a newsvendor orders.
+        It is the quantile of the target at the level under / (under + over): the solution of the newsvendor problem.
 
         Parameters
         ----------
@@ -296,17 +296,17 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         under : float or array of shape (n_samples,)
             Cost of each unit by which the target is above the order, greater than zero.
         over : float or array of shape (n_samples,)
-            Cost of each unit by which it is below, greater than zero.
+            Cost of each unit by which the target is below the order, greater than zero.
 
         Returns
         -------
         order : Order
-            ``quantity``, ``cost``, its average cost, and ``level`` of each row; ``to_frame()`` is a table.
+            For each row: ``quantity``, its expected ``cost``, and ``level``; ``to_frame()`` returns a data frame.
         """
         return optimal_order(self._outcome(X), under, over)
 
     def _outcome(self, X: Table) -> Outcome:
-        """Return the distribution whose intervals ``predict_interval`` returns."""
+        """Return the distributions on which intervals, probabilities and expected costs of the rows are based."""
         return Outcome(*self._predict(X).point_masses())
 
     def explain(
@@ -319,27 +319,27 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         variance: bool = True,
         random_state: Seed = 0,
     ) -> Explanation:
-        """Return what each column adds to the mean and to the parts of the variance of predictions.
+        """Return Shapley values of the columns: contributions to the predicted mean and the parts of the variance.
 
-        The values are Shapley values: what a column adds to a prediction if the columns of a row replace those of a row
-        of the background one after the other, averaged over orders of the columns and over the background. For each
-        row, ``base`` plus the values of all columns is the prediction, up to rounding.
+        The columns of a background row are replaced by those of the explained row, one after the other. The value of a
+        column is the change of the prediction when it is replaced, averaged over orders of the columns and over
+        background rows. For each row, ``base`` plus the values of all columns is the prediction, up to rounding.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to explain.
         background : array-like of shape (n_background, n_features), optional
-            Rows to compare with, such as training rows; by default, the rows of ``X``. A model keeps no training rows.
+            Rows to compare with, such as training rows, which a model does not keep; by default, the rows of ``X``.
         n_samples : int, optional
-            Number of pairs of opposite orders for each row. By default, the number for about 800 predictions per row,
-            or 500 if more than 20 rows are explained: 21 and 13 for 20 columns. Each pair takes a row of the
-            background: at most this number of rows is drawn, evenly over their predicted means. Standard errors fall
-            with the square root of this number.
+            Number of pairs of column orders for each row: a random order and its reverse. By default, as many as take
+            about 800 predictions per row (500 if more than 20 rows are explained): with 20 columns, 21 (13) pairs. Each
+            pair uses one background row; at most ``n_samples`` of these are drawn, evenly over their predicted means.
+            Standard errors fall with the square root of this number.
         max_rows : int or None, default=100
             Maximum number of rows to explain; of more rows, these are drawn at random. None: all rows.
         variance : bool, default=True
-            Explain the parts of the variance, too; without, it is a little faster.
+            Explain the parts of the variance, too; False is a little faster.
         random_state : int, Generator, RandomState or None, default=0
             Seed of the draws. It is fixed by default, so the same call gives the same values.
 
@@ -361,7 +361,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         max_rows: int | None = 200,
         random_state: Seed = 0,
     ) -> PartialDependence:
-        """Return how predictions change on average if one column of all rows is set to one value after the other.
+        """Return average predictions as a function of one column, which is set to each value of a grid in all rows.
 
         Parameters
         ----------
@@ -370,8 +370,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         column : str or int
             Name of the column, or its number from 0.
         grid : array-like, optional
-            Values of the column; by default some that it has in ``X``, from the 1 % to the 99 % quantile, or the most
-            frequent ones if it has few or holds no numbers.
+            Values of the column; by default, quantiles of its values in ``X`` from 1 % to 99 %, or the most frequent
+            values if it has few different ones or holds no numbers.
         coverage : float, default=0.9
             Probability of the intervals.
         max_rows : int or None, default=200
@@ -382,8 +382,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         Returns
         -------
         dependence : PartialDependence
-            For each value of the grid: the average mean, the average ends of the intervals of rows, and the interval
-            of the target of a row drawn at random.
+            For each value of the grid: the average of the predicted means, the averages of the interval limits of the
+            rows, and an interval for the target of a row drawn at random.
         """
         return partial_dependence(self._fitted(), X, column, grid, coverage, max_rows, random_state)
 
@@ -467,19 +467,19 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def save(self, path: str | os.PathLike[str], *, without_rows: bool = False) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads.
 
-        The file holds arrays and JSON, no code. A parameter that is an object is written as its nearest plain form: an
-        engine as its name, anything else (an engine of your own, a random generator) as the default. It also holds
-        targets of training rows.
+        The file holds arrays and JSON, no code. It also holds targets of training rows. An engine is written as its
+        name. Other parameters that JSON cannot hold, such as an engine of your own or a random generator, are written
+        as their defaults.
 
         Parameters
         ----------
         path : str or path-like
-            File to write. An existing file is replaced, and keeps its mode; a link stays one.
+            File to write. An existing file is replaced and keeps its permissions; a symbolic link stays a link.
         without_rows : bool, default=False
-            Leave the targets of training rows out. The loaded model predicts the same, but what takes these rows raises
-            an error: intervals with a guarantee, updates, comparing, adding and dropping members. Models that predict
-            from training rows cannot be written so. Up to 1024 rows of standardized inputs stay, to
-            compute the distance of new rows from the training rows.
+            Do not write targets of training rows. The loaded model gives the same predictions, but methods that need
+            these rows raise an error: intervals with a guarantee, updates, comparing, adding and dropping members.
+            Models that predict from training rows cannot be written this way. Up to 1024 rows of standardized inputs
+            stay in the file, to compute the distance of new rows from the training rows.
         """
         check_is_fitted(self)
         check_flag("without_rows", without_rows)
@@ -499,9 +499,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         setting : {1, 2}, default=1
             1: learning rate 0.1 for 40 epochs; 2: learning rate 0.001 for 500 epochs.
         dataset : str, optional
-            Name of a data set of the paper; both methods have the same parameters for all of them.
+            Name of a data set of the paper; the parameters are the same for all data sets.
         **overrides
-            Parameters to set otherwise, for example ``random_state=0``.
+            Parameters that get other values, for example ``random_state=0``.
 
         Returns
         -------
@@ -519,12 +519,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return cls(**{**paper_parameters(setting, dataset), **cls._published, **overrides})
 
     def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
-        """Make a page about the model, by rows that it has not seen: one HTML file that needs no network.
+        """Return an HTML report about the model, evaluated on rows that were not used for training.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows to judge the model by.
+            Rows to evaluate the model on, not used for training.
         y : array-like of shape (n_samples,)
             Their targets.
         path : str or path-like, optional
@@ -535,9 +535,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         Returns
         -------
         page : bdkn.report.Page
-            The page. Notebooks show it, and its ``save(path)`` writes it.
+            The report: one HTML page that works offline. Notebooks display it, and its ``save(path)`` writes it.
         """
-        pages = import_module("bdkn.report.page")  # a layer above this one, which imports regressors itself
+        pages = import_module("bdkn.report.page")  # imported here, as it imports this module
         if path is not None:
             pages.check_page_file(path)
         page = pages.make_page(self._frozen(), X, y, **options)
@@ -552,7 +552,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def ensemble_(self) -> NetworkEnsemble:
-        """All networks in use with the encoders they were trained under."""
+        """All networks in use, with the scaling of inputs and targets that they were trained with."""
         return self._networks.ensemble
 
     @property
@@ -562,7 +562,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def member_names_(self) -> tuple[str, ...]:
-        """Names of the members in use; others diverged or were not selected, and the members keep their numbers."""
+        """Names of the members in use; members that diverged or were not selected are missing, without renumbering."""
         names: tuple[str, ...] = self._fitted().members.names
         return names
 
@@ -570,38 +570,38 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def member_scores_(self) -> MemberScores:
         """Mean squared error and NLL of each member in scaled units.
 
-        They are those on held-out rows or, if there are none, on the training rows.
+        They are computed on held-out rows or, if there are none, on the training rows.
         """
         return self._networks.scores
 
     @property
     def loss_curves_(self) -> tuple[Array, ...]:
-        """Training loss per epoch of each network in use, fold by fold."""
+        """Training loss per epoch, one array per network in use: first the networks of the first fold, and so on."""
         return self._networks.loss_curves
 
     @property
     def loss_curve_(self) -> FloatArray:
-        """Training loss per epoch, averaged over the networks that ran it."""
+        """Training loss per epoch, averaged over the networks that were trained for this epoch."""
         return self._networks.loss_curve
 
     @property
     def validation_curves_(self) -> tuple[Array, ...]:
-        """Loss per epoch on the rows that a network held out; empty without early stopping."""
+        """Loss per epoch on the validation rows of each network in use; empty without early stopping."""
         return self._networks.validation_curves
 
     @property
     def best_epochs_(self) -> IndexArray:
-        """The epoch, from 0, whose weights each network kept."""
+        """For each network in use, the number (from 0) of the epoch whose weights were kept."""
         return self._networks.best_epochs
 
     @property
     def n_iter_(self) -> int:
-        """Number of epochs run by the network that ran longest."""
+        """Largest number of epochs that any network was trained for."""
         return self._networks.n_iter
 
 
 def on_engine(model: Any, engine: str | Engine) -> Any:
-    """Return the fitted model, whose networks predict where the engine that is set now trains."""
+    """Return the fitted model with networks that predict on the device of ``engine``, such as a GPU."""
     if engine == "fused" or not isinstance(getattr(model, "members", None), NetworkMembers):
         return model
     return replace(model, members=replace(model.members, engine=engine))
@@ -621,14 +621,14 @@ _KINDS = {
     "tuple[ndarray, ...]": "tuple of ndarray",
     " | ": " or ",
 }
-"""Annotations, and the words for them in docstrings."""
+"""Type annotations of properties, and the words that replace them in generated docstrings."""
 
 
 def with_inherited_docs(cls: Class) -> Class:
-    """Complete the docstring of a regressor.
+    """Fill in the placeholders in the docstring of a regressor class, and return the class.
 
-    A line ``<Parameters of Base>`` becomes the parameters of that class, or of networks, with the defaults of this one;
-    ``<Attributes>`` the section of all attributes of a fit, from the docstrings of properties.
+    A line ``<Parameters of Base>`` is replaced by the documented parameters of the class ``Base``, or of networks, with
+    the defaults of this class; ``<Attributes>`` by a section of all attributes, from the docstrings of properties.
     """
 
     def parameters(found: re.Match[str]) -> str:

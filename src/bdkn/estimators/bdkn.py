@@ -1,4 +1,4 @@
-"""Bayesian deep kernel networks: networks, or other models, as the basis of a Bayesian linear model."""
+"""Bayesian deep kernel networks: a Bayesian linear model whose features are predictions of networks or other models."""
 
 from __future__ import annotations
 
@@ -56,52 +56,52 @@ from bdkn.typing import FloatArray
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 WEIGHTS_NOT_IDENTIFIED = "the data do not identify the weights of these members"
-"""Note in the report on members if equal weights explain the data as well."""
+"""Note of ``member_report`` if equal weights of all members explain the data about as well."""
 
 
 _REPLACE_LOCK = threading.Lock()
-"""Lock that is held while the model of a regressor is compared and replaced, never during a computation."""
+"""Lock for replacing ``model_`` after an update, if no other thread did so; not held during computations."""
 
 
 def _holds_rows_out(model: object) -> bool:
-    """Return True if a fit of the regressor holds rows out; raise AttributeError otherwise."""
+    """Return True if a fit of the regressor holds rows out of training; raise AttributeError otherwise."""
     if getattr(model, "design", None) == "in-sample":
         raise AttributeError(NEEDS_HELD_OUT)
     return True
 
 
 def _if_rows_are_held_out(method: Method) -> Method:
-    """Make a method available only if rows are held out of the fit; type checkers see the plain method."""
+    """Decorate a method so that it exists only if a fit holds rows out of training; its type stays the same."""
     return cast("Method", available_if(_holds_rows_out)(method))
 
 
 @with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[misc]
-    """Bayesian deep kernel network: Student-t predictions in closed form, fitted to held-out predictions of networks.
+    """Bayesian deep kernel network: a Bayesian linear model whose features are the predictions of networks.
 
     H networks are trained independently. Their predictions φ(x) = (φ₁(x), .., φ_H(x)) are the basis of a Bayesian
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
     cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
     the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
-    predictive variance. If that improves the held-out score, predictions are mixed with densities of neighbouring
-    training rows. ``BDKNRegressor.from_paper`` is the published method.
+    predictive variance. Predictions are Student-t distributions; if it improves the held-out score, they are mixed with
+    kernel densities of similar training rows. ``BDKNRegressor.from_paper`` returns the published method.
 
     Parameters
     ----------
     members : {"networks", "auto"} or list, default="networks"
         The models whose predictions are combined. "networks": networks, with a linear member in tables with at least
-        half as many columns as rows; ("networks",) and ("networks", "linear") fix whether there is one. "auto":
+        half as many columns as rows; ("networks",) is without, ("networks", "linear") always with it. "auto":
         networks, boosting, trees and, with few rows, a Gaussian process. Or a list of (name, estimator) pairs, in which
         "drop" in place of an estimator omits it: an estimator is a regressor with ``fit`` and ``predict``; or, used as
         it is for every fold, a fitted ``torch.nn.Module`` or a function from rows to means, or to a tuple of means and
         standard deviations. If the ``predict`` of a regressor takes ``return_std``, its standard deviations are used,
-        at the end of a pipeline too. Parameters of networks matter for networks only.
+        also in the last step of a pipeline. Parameters of networks have no effect on other members.
     <Parameters of networks>
     time_limit : float or None, default=None
         Seconds that a fit should take. The time of all training is estimated from that of a few epochs. If it is too
         long, fewer members are trained, but not fewer than 4, then fewer epochs, but not less than a tenth; a warning
-        names the numbers. Numbers given as ``n_members`` and ``epochs`` are reduced, too. The result is that of a fit
+        reports the numbers. Numbers given as ``n_members`` and ``epochs`` are reduced, too. The result equals a fit
         with the reduced numbers, which depend on the machine: for results that can be repeated, set them and no limit.
     design : {"cross-fit", "hold-out", "in-sample"}, default="cross-fit"
         The rows that the linear model is fitted to: every row, as predicted by networks that were not trained on it; a
@@ -109,35 +109,34 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         with constant noise, prior mean zero and no constant.
     cv : int, float, cross-validation splitter, iterable or "prefit", default=None
         Folds of a cross-fit: their number (None: 5), a splitter of scikit-learn such as ``GroupKFold()`` or
-        ``TimeSeriesSplit()``, or pairs of row numbers to train on and to hold out, no row twice. Random folds differ
-        between members, as do those of a splitter whose ``random_state`` is None, for networks. Rows that no fold holds
-        out are used for training only. Unless ``groups`` are given or the splitter shuffles single rows, as
-        ``KFold(shuffle=True)`` does, a fold counts as one group, for the density of predictions, too. With
+        ``TimeSeriesSplit()``, or pairs (training row numbers, held-out row numbers), each row held out at most once.
+        Random folds differ between members; so do folds of networks by a splitter whose ``random_state`` is None. Rows
+        that no fold holds out are used for training only. The rows of a fold are treated as one group, also for
+        ``density``, unless ``groups`` are given or the splitter shuffles rows, as ``KFold(shuffle=True)`` does. With
         ``design="hold-out"``, the fraction of the rows that is held out (None: 0.1). With a list of ``members``,
         "prefit": they are fitted already, to other rows, and are only combined on the rows given to ``fit``.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
-        Ignored with ``design="in-sample"``, as are all options of ``combination`` but ``prior_variance``.
-        If a fold of ``cv`` trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the
-        latter.
+        Ignored with ``design="in-sample"``, as are all options of ``combination`` except ``prior_variance``.
+        If a fold of ``cv`` trains on fewer than half of the rows, as with ``TimeSeriesSplit``, "refit" is always used.
     combination : CombinationOptions or None, default=None
         Options of the linear model: prior variance, tempering, tails and selection of members. None: their defaults.
     target : {"auto", "identity", "log", "logit", "yeo-johnson"}, default="auto"
         The function of the target that is predicted, the link; distributions, means and scores are those of the target
         itself. "log" is for positive targets (or those beyond one bound), "logit" for shares (or between two bounds),
-        "yeo-johnson" a power for any skewed target. "auto" chooses by a quick leave-one-out score before anything is
-        trained, and takes the identity unless another link is clearly better; "logit" only between bounds that are
+        "yeo-johnson" a power transformation for any skewed target. "auto" chooses by a quick leave-one-out score before
+        training, and takes the identity unless another link is clearly better; "logit" only between bounds that are
         given or evident, see ``upper``.
     lower : float or None, default=None
-        Lower bound of the target, which targets may reach but not exceed; no probability is predicted beyond it. With
-        "auto", 0 is also taken for a bound if many targets are 0 and none is less.
+        Lower bound of the target: targets may be equal to it; the predicted probability of lower values is zero. With
+        ``target="auto"``, 0 is taken as a lower bound if many targets are 0 and none is negative.
     upper : float or None, default=None
-        Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them.
+        Upper bound of the target; with ``target="auto"``, 1 if all targets are from 0 to 1, with many at 0 and at 1.
         Give ``lower=0, upper=1`` for other shares: targets between 0 and 1 alone are no evidence of a bound.
     density : {"auto", "student-t"}, default="auto"
-        The density of predictions. "auto": a mixture of the Student-t of the linear model and densities of neighbouring
-        training rows, if held-out rows are predicted clearly better by it, which takes 100 of them; it needs numeric
-        columns and members with held-out rows. "student-t": the Student-t alone.
+        The density of predictions. "auto": a mixture of the Student-t of the linear model and kernel densities of
+        similar training rows (neighbours), if it predicts held-out rows clearly better. It needs at least 100 held-out
+        rows and numeric columns. "student-t": always the Student-t.
 
     <Attributes>
 
@@ -208,8 +207,8 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     ) -> Self:
         """Fit the regressor to training rows, in memory or in blocks.
 
-        Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
-        are in the same fold, unless ``groups``, or row numbers as ``cv``, define which belong together.
+        Rows that repeat another row (inputs and target) are counted once, with a warning. Rows with equal inputs are in
+        the same fold. Neither applies if ``groups``, or row numbers as ``cv``, define which rows belong together.
 
         Parameters
         ----------
@@ -219,14 +218,14 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             fit into memory: ``ParquetRows``, ``ArrayRows``, ``IteratorRows``, ``DaskRows``, a pyarrow dataset or a Dask
             data frame.
         y : array-like of shape (n_samples,)
-            Targets; of a dataset or a Dask data frame, the name of the column; not given with other row sources, which
-            have their targets.
+            Targets. For a dataset or a Dask data frame: the name of the target column. None for other row sources,
+            which contain the targets.
         sample_weight : array-like of shape (n_samples,), optional
             How many times each row is counted: a weight of 2 is two observations, a weight of 0 excludes the row.
             Weights that sum to one would count as a single row: multiply them by the number of rows.
         groups : array-like of shape (n_samples,), optional
-            A label for each row. Rows with the same label are in the same fold: rows of one patient, machine or place,
-            if new rows will be of others. ``np.arange(len(y))`` makes every row an observation of its own.
+            A label for each row. Rows with the same label are in the same fold: for example rows of one patient, if new
+            rows will be of other patients. ``np.arange(len(y))`` treats every row as an independent observation.
 
         **metadata
             With a list of members: metadata for them or for ``cv``, passed on to those that request it by
@@ -249,19 +248,19 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         metadata: Mapping[str, Any] = MappingProxyType({}),
         former: FittedModel | None = None,
     ) -> FittedModel:
-        """Return the model of a fit; with a ``former`` one, whose parameters were checked, members are added to it."""
+        """Fit and return the model; with a ``former`` model, add members to it (the parameters are checked already)."""
         params = self._checked() if former is None else self
         if metadata and params.has_networks and former is None:
             raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
         if params.design == "in-sample":  # the published method
             return fit_published(params, X, y, sample_weight, groups)
-        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
+        with ExitStack() as files:  # temporary files of encoded rows that do not fit into memory
             if params.has_networks:
                 found = cross_fit_networks(params, X, y, sample_weight, groups, files, former)
             else:
                 found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata, former)
 
-            # The members with the best leave-one-out score together, and their combination
+            # Select the members with the best joint leave-one-out score, and combine them
             options = params.combination or CombinationOptions()
             with stage("combine"):
                 chosen, combination = select_and_combine(found.held_out, found.finite, options, params.n_jobs)
@@ -277,7 +276,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                 found.n_trained,
             )
 
-            # Extra variance for extrapolation, densities of neighbours; of rows in blocks, the posterior of all rows
+            # Extrapolation variance and kernel density of neighbours; for rows in blocks, the posterior from all rows
             density = params.density == "auto" and params.design == "cross-fit"
             model = model.with_training_rows(
                 found.X, found.held_out_rows, found.sets, density=density, n_jobs=params.n_jobs
@@ -349,9 +348,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     ) -> Self:
         """Return the regressor with more members; this one does not change.
 
-        Only the new members are trained, on the rows and with the folds of the fit, which must be given again, and with
-        the seeds that follow: the result is that of a fit with all members at once. Members that were not selected, or
-        dropped, stay out.
+        Only the new members are trained, on the same rows, which must be given again, with the same folds and with new
+        seeds: the result equals a fit with all members at once. Members that were not selected, or were dropped, are
+        not used again.
 
         Parameters
         ----------
@@ -380,7 +379,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                 raise InvalidParameterError(f"new members must be a list of (name, estimator) pairs; got {shown(new)}")
             params.members = new
             params = params._checked()
-            params.members = [*former.members.candidates, *new]  # the former are texts in a model from a file
+            params.members = [*former.members.candidates, *new]  # after loading, the former ones are text
             params._validate_names([name for name, _ in params.members])
         else:
             check_number("n", new, low=1, whole=True)
@@ -392,7 +391,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         """Return the regressor without some of its members; this one does not change.
 
         No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
-        densities of neighbours, the weights of these stay.
+        kernel densities of neighbours, the weights of the mixture do not change.
 
         Parameters
         ----------
@@ -402,7 +401,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         Returns
         -------
         model : object
-            A regressor of the same class. In a stack, these members are "drop" in its ``estimators``.
+            A regressor of the same class. If members are estimators, the dropped ones are "drop" in its ``members``.
         """
         model = self._fitted()
         model.required_held_out()
@@ -426,26 +425,26 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return new
 
     def without_shape(self) -> Self:
-        """Return the regressor that predicts Student-t distributions alone; this one does not change.
+        """Return a regressor that predicts Student-t distributions instead of mixtures; this one does not change.
 
-        It is the result of a fit with ``density="student-t"``, and predicts faster.
+        It equals a fit with ``density="student-t"``, and predicts faster.
 
         Returns
         -------
         model : object
-            The regressor without densities of neighbours.
+            The regressor without kernel densities of neighbours.
         """
         new = self._with_model(replace(self._fitted(), density=None))
         new.density = "student-t"
         return new
 
     def _options(self) -> CombinationOptions:
-        """Return the checked options of the linear model."""
+        """Return the options ``combination`` of the linear model, after a check."""
         check_parameters(self, {"combination": COMBINED["combination"]})
         return self.combination or CombinationOptions()
 
     def _with_model(self, model: FittedModel, params: Self | None = None) -> Self:
-        """Return a copy with another fitted model and, if they are given, other parameters."""
+        """Return a copy of the regressor with this fitted model and, if given, the parameters of ``params``."""
         new = copy.copy(self if params is None else params)
         if not isinstance(model.members, EstimatorMembers):
             model = replace(model, members=replace(model.members, engine="fused"))
@@ -471,12 +470,12 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         Returns
         -------
         variance : ndarray of shape (n_samples,) or dict of str to ndarray
-            With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
-            the row; "weights", from the uncertainty of the members' weights; and "outside", which is zero for rows no
-            farther from training rows than those are from each other, and grows with the distance. If neighbours give
-            predictions a shape, there is also "shape": the difference between the variance of the mixture and that of
-            the Student-t, which may be negative. If the target is transformed, the variance is divided in proportion to
-            the parts of the variance of the transformed target.
+            With ``decompose``: "noise", which remains for known weights; "disagreement" among the members' means for a
+            row; "weights", from the uncertainty of the members' weights; and "outside", which is zero for rows no
+            farther from training rows than those are from each other, and grows with the distance. If predictions are
+            mixed with kernel densities, there is also "shape": the variance of the mixture minus the variance of the
+            Student-t, which may be negative. If the target is transformed, its variance is divided in proportion to the
+            parts of the variance of the transformed target.
         """
         parts: dict[str, FloatArray] = self._predict(X).variances()
         return parts if decompose else np.asarray(sum(parts.values()))
@@ -486,15 +485,15 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     ) -> FloatArray:
         """Predict the central interval of each row.
 
-        If many targets share values (``target_values_``), the ends are quantiles of the distribution that
-        ``predict_values`` describes: for a discrete target they are values of it, and with point masses an end may be
-        one of them. Such an interval holds at least the probability ``coverage``. Otherwise the ends are quantiles of
-        the density of ``predict_dist``.
+        If many targets share values (``target_values_``), the limits are quantiles of the distribution of
+        ``predict_values``: for a discrete target they are possible values, and with point masses a limit may be one of
+        these. The probability of such an interval is at least ``coverage``. Otherwise the limits are quantiles of the
+        density of ``predict_dist``.
 
         With ``guarantee=True`` intervals are cross-conformal (CV+): whatever the distribution of the rows, if new rows
         are exchangeable with the training rows, an interval with ``coverage`` 1 - α contains a new target with a
-        probability of at least about 1 - 2α, and in practice of about 1 - α. They are as wide as the errors on
-        held-out rows, in units of the members' own standard deviation. The guide on updating describes which
+        probability of at least about 1 - 2α, and in practice of about 1 - α. Their widths follow from the errors on
+        held-out rows, divided by the members' own standard deviations. The guide on updating describes which
         parts of this are exact.
 
         Parameters
@@ -502,19 +501,19 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         coverage : float, default=0.9
-            Probability that each interval contains.
+            Probability of each interval: its nominal coverage.
         guarantee : bool, default=False
             Whether to return cross-conformal intervals. They need ``predict_with="folds"``, a model that has absorbed
-            no rows since its fit, and at least ``1 / (1 - coverage)`` training rows: with fewer, an end is infinite or
+            no rows since its fit, and at least ``1 / (1 - coverage)`` training rows: with fewer, a limit is infinite or
             a bound of the target.
         shift : pair of array-like, optional
             With ``guarantee=True``: weights of the training rows, in the order of the fit, and of the rows of ``X``. A
-            weight is the ratio of the frequency of such rows among new rows to that in training.
+            weight is the frequency of such rows among new rows, divided by their frequency among training rows.
 
         Returns
         -------
         interval : ndarray of shape (n_samples, 2)
-            Lower and upper ends.
+            Lower and upper limits.
         """
         if not guarantee:
             if shift is not None:
@@ -526,7 +525,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return guaranteed_interval(model, model.reader.read(X), coverage, shift)
 
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
-        """Predict the probability of each of the values that many targets share.
+        """Predict the probability of each value that many targets share, such as zero or a rating.
 
         For a discrete target, such as ratings or counts, the probabilities of all values add up to one. With point
         masses, such as zero where many targets are zero, one minus their sum is the probability of any other value.
@@ -540,18 +539,18 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         Returns
         -------
         probabilities : dict of float to ndarray of shape (n_samples,)
-            For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
+            For each value, its probability in each row; ``pandas.DataFrame(probabilities)`` is a table of them.
         """
         model = self._fitted()
         model.check_has_values()
         return cast(ValuePrediction, model.predict(model.reader.read(X))).value_probabilities()
 
     def value_log_score(self, X: Table, y: ArrayLike) -> float:
-        """Return the mean log probability of the targets' values; greater is better.
+        """Return the mean log probability of the targets in ``predict_values``; greater is better.
 
-        It is the score of ``predict_values`` as ``log_score`` is that of the density, and the two cannot be compared.
-        With point masses, a target without one of them is scored by the log probability of any other value plus its log
-        density among the others.
+        It cannot be compared with ``log_score``, the mean log density of ``predict_dist``. With point masses, a target
+        that is not one of these values is scored by the log probability of any other value, plus its log density
+        among the other values.
 
         Parameters
         ----------
@@ -563,7 +562,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         Returns
         -------
         score : float
-            Mean log probability. A value that a discrete target did not have in n training rows counts as 1 / (n + 1).
+            Mean log probability. A value of a discrete target that is new after n training rows counts as 1 / (n + 1).
         """
         model = self._fitted()
         model.check_has_values()
@@ -585,17 +584,17 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         Returns
         -------
         report : SupportReport
-            For each row: ``ratio``, its distance to the nearest training row over the distance that is typical between
+            For each row: ``ratio``, its distance to the nearest training row, divided by the typical distance between
             training rows; ``status``, "inside" with a ratio of at most 1, else "gap" or, beyond the range of a column,
-            "outside"; the ``column`` that is responsible; and ``inside``, from 1 for a row inside to 0 far away.
+            "outside"; the ``column`` that differs most; and ``inside``, from 1 for a row inside to 0 far away.
         """
         model = self._fitted()
         return model.support(model.reader.read(X))
 
-    # Updates: rows join and leave the posterior of the weights; members never change
+    # Updates: rows are added to and removed from the posterior of the weights; members never change
 
     def _update(self, change: Callable[[FittedModel], FittedModel]) -> Self:
-        """Replace the fitted model by a changed one, at once; begin again if another thread was faster."""
+        """Replace ``model_`` by ``change(model_)``; repeat this if another thread has replaced it meanwhile."""
         check_is_fitted(self)
         while True:
             before: FittedModel = self.model_
@@ -615,13 +614,13 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         forgetting: float = 1.0,
         refit_prior: bool = False,
     ) -> Self:
-        """Absorb new rows: update the weights of the members and the noise; members stay as they are.
+        """Update the weights of the members and the noise with new rows; the members are not trained again.
 
-        The result is that of all rows at once, in any order and any batches. The model keeps statistics of the rows,
-        whose size does not depend on their number. Fixed from the fit are the tempering, the tails, the prior variance
-        of the weights, the shape of predictions, the probabilities of values, and where the training rows lie: a row
-        outside of them stays outside, as members have not learned from it, and counts less for the weights. A model
-        that is not fitted is fitted to the rows.
+        The result is the same for all rows at once and in batches, in any order. The model keeps only statistics of the
+        rows, whose size does not depend on the number of rows. These do not change: the tempering, the tails, the prior
+        variance of the weights, the kernel densities, the probabilities of values, and the region of the training rows.
+        A new row outside of this region counts less for the weights, and similar rows still count as outside:
+        members have not learned from it. A regressor that is not fitted yet is fitted to the rows.
 
         Parameters
         ----------
@@ -630,13 +629,13 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         y : array-like of shape (n_samples,)
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How many times each row is counted; a row with weight 0 is not absorbed.
+            How many times each row is counted; rows with weight 0 are ignored.
         forgetting : float, default=1.0
-            The factor by which all rows before this call, those of the fit included, count less from now on, for data
-            that drift. It holds per call: with batches of m rows, ``forgetting`` is about the same as counting the last
-            ``m / (1 - forgetting)`` rows.
+            Factor by which the weights of all earlier rows, including the rows of the fit, are multiplied, for data
+            that drift. It is applied at each call: with batches of m rows, the effect is about the same as using the
+            last ``m / (1 - forgetting)`` rows.
         refit_prior : bool, default=False
-            Whether to choose the prior variance of the weights again, from all rows, as ``prior_variance`` defines.
+            Choose the prior variance of the weights again, from all rows, by ``prior_variance`` in ``combination``.
 
         Returns
         -------
@@ -648,7 +647,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         if not self.__sklearn_is_fitted__():
             model = self._fit(X, y, sample_weight)
             with _REPLACE_LOCK:
-                if not self.__sklearn_is_fitted__():  # by another thread, meanwhile
+                if not self.__sklearn_is_fitted__():  # another thread may have fitted it
                     self.model_ = model
                     return self
         prior_variance = self._options().prior_variance if refit_prior else None
@@ -662,15 +661,15 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     def forget(self, X: Table = None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Remove rows that ``partial_fit`` absorbed; without rows, all of them.
 
-        The result is that of a model which never absorbed these rows, up to rounding. A row is removed with the weight
-        that it counts now, however much was forgotten since. Rows that were not absorbed are refused: the last 100 000
-        rows are recognised; others, and rows of models that were merged, are refused if what would remain cannot be the
-        statistics of any rows. Rows of the fit cannot be removed, as members were trained on them.
+        The result equals a model that never absorbed these rows, up to rounding. A row is removed with its current
+        weight, after all forgetting factors. Rows that were not absorbed raise an error. The last 100 000 rows are
+        recognised; earlier rows, and rows of merged models, raise an error only if the remaining statistics would be
+        impossible. Rows of the fit cannot be removed, as members were trained on them.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), optional
-            Rows to remove, as they were absorbed; None: all, which brings back the model as it was fitted.
+            Rows to remove, as they were absorbed; None: all absorbed rows, so that the model is as after its fit.
         y : array-like of shape (n_samples,), optional
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
@@ -697,15 +696,15 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         Returns
         -------
         statistics : RowStatistics
-            A small object with ``save`` and ``load``, for ``merge`` of a model with the same members.
+            A small object with ``save`` and ``load``, which ``merge`` of a model with the same members accepts.
         """
         return statistics_of(self._fitted())
 
     def merge(self, other: Any) -> Self:
-        """Absorb the rows of another model with the same members, by their statistics.
+        """Add the rows that another model with the same members absorbed, given as statistics.
 
-        Sites start with copies of one fitted model, absorb their own rows, and exchange ``statistics()``. The result is
-        that of one model that absorbed the rows of all, as long as no row is in two of them.
+        For example, hospitals start with copies of one fitted model, absorb their own rows, and exchange
+        ``statistics()``. The result equals one model that absorbed all these rows, if no row occurs twice.
 
         Parameters
         ----------
@@ -737,8 +736,8 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         y : array-like of shape (n_samples,)
             Their targets.
         monitor : Monitor, optional
-            What is known from earlier batches; it is changed. By default a new one, with its default false-alarm rate,
-            for this batch alone.
+            The monitor of earlier batches, to which this batch is added. By default a new monitor with the default
+            false-alarm rate, for this batch only.
 
         Returns
         -------
@@ -762,19 +761,19 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def combination_(self) -> Combination:
-        """The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units."""
+        """The Bayesian linear model in scaled units: posterior of (β, α, σ²), tempering τ and tails of predictions."""
         return self._fitted().combination
 
     @property
     def held_out_(self) -> HeldOut | None:
-        """Predictions of the members in use for held-out rows, with targets, in scaled units; None without any."""
+        """Members' predictions for held-out rows, with targets, in scaled units; None if no rows were held out."""
         model = self._fitted()
         model.check_has_rows()
         return model.held_out
 
     @property
     def provenance_(self) -> FitProvenance | None:
-        """Seed, digest of the rows and parameters of a fit, for ``add_members``; None if no rows were held out."""
+        """Seed, parameters and hash of the rows of the fit, which ``add_members`` needs; None without held-out rows."""
         return self._fitted().provenance
 
     @property
@@ -789,9 +788,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def weights_cov_(self) -> FloatArray:
-        """Posterior covariance of β, with σ_β² integrated out where it is chosen by evidence.
+        """Posterior covariance of the weights β; a prior variance σ_β² that is chosen by evidence is integrated out.
 
-        It is infinite with two degrees of freedom or fewer.
+        The covariance is infinite with two degrees of freedom or fewer.
         """
         weights = self._weight_posterior()
         return student_t_covariance(weights.df, weights.scale_matrix)
@@ -800,7 +799,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     def weights_identified_(self) -> bool:
         """True if the data identify the weights: unequal ones have more than three times the evidence of equal ones.
 
-        True for a model with one member, and where the prior variance of the weights was given.
+        It is also True for a model with one member, and if the prior variance is not chosen by evidence.
         """
         posterior = self._weight_posterior()
         return len(posterior.mean) == 1 or posterior.weights_identified
@@ -814,19 +813,19 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def noise_variance_(self) -> float:
-        """Squared noise scale of the transformed target for known weights, at the members' average variance."""
+        """Squared scale of the noise of the transformed target, at the average variance that members predict."""
         model = self._fitted()
         with np.errstate(over="ignore", under="ignore"):
             return float(np.square(model.targets.scale * model.combination.noise_std))
 
     @property
     def dof_(self) -> float:
-        """Degrees of freedom of every prediction."""
+        """Degrees of freedom of all predicted Student-t distributions."""
         return self.combination_.tails.df
 
     @property
     def prior_variance_(self) -> float:
-        """The prior variance σ_β² in use."""
+        """Prior variance σ_β² of the weights, given or chosen, in units of the noise variance."""
         return self.combination_.prior_variance
 
     @property
@@ -836,12 +835,12 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def link_(self) -> Link:
-        """The function of the target that is predicted."""
+        """The link: the transformation of the target, such as the logarithm, that members are trained to predict."""
         return self._fitted().targets.link
 
     @property
     def target_values_(self) -> TargetValues | None:
-        """Values of a discrete target, or those that many targets share, with their shares; None if there are none.
+        """Values of a discrete target, or values that many targets share, with their frequencies; None without any.
 
         It has ``values``, ``shares`` and ``is_discrete``; ``predict_values`` predicts their probabilities.
         """
@@ -850,8 +849,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     def weight_posterior(self) -> StudentT:
         """Return the posterior distribution of each member's weight.
 
-        With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: where the data do not
-        identify the weights, intervals are about as wide as the weights are large; the chosen one gives narrower ones.
+        With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: if the data do not
+        identify the weights, their intervals are about as wide as the weights are large. With the single prior variance
+        that is used for predictions, intervals would be narrower.
 
         Returns
         -------
@@ -865,15 +865,15 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return self._fitted().weight_posterior(averaged=averaged)
 
     def member_table(self) -> dict[str, Any]:
-        """Return each member's name, weight with its 95 % credible interval, fit, and contribution.
+        """Return a table of the members: name, weight with 95 % credible interval, RMSE, NLL and contribution.
 
         Returns
         -------
         table : dict of str to list or ndarray
-            One column per key. RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian
-            (in a stack, with the variance that is used): on held-out rows or, with ``design="in-sample"``, on the
-            training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
-            where it is not known. If ``weights_identified_`` is False, do not interpret the weights.
+            One column per key. RMSE and NLL are in the units of the target, on held-out rows or, with
+            ``design="in-sample"``, on the training rows. The NLL is that of the member's own Gaussian (estimators:
+            with calibrated variance). ``loss_without`` is the decrease of the mean leave-one-out log score
+            without the member; nan if unknown. If ``weights_identified_`` is False, do not interpret the weights.
         """
         frozen = self._frozen()
         model = frozen._fitted()
@@ -901,7 +901,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return frame
 
     def member_curve(self) -> dict[str, NDArray[Any]]:
-        """Return the leave-one-out log score and RMSE with the first 1, 2, .. members.
+        """Return the leave-one-out log score and RMSE of combinations of the first 1, 2, .. members.
 
         Each held-out row is predicted from all others, in the units of the target. Only the weights are fitted again.
 
@@ -934,7 +934,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def target_scaler_(self) -> TargetScaler:
-        """The mean and the scale of the targets, in whose units members are combined."""
+        """Transformation of the target to scaled units, in which members are combined: link, mean and scale."""
         return self._fitted().targets
 
     # Members that are estimators
@@ -947,7 +947,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def candidates_(self) -> list[Pair]:
-        """With a list of members or "auto": the members as they were given or chosen."""
+        """With a list of members or "auto": the (name, estimator) pairs that were given or chosen."""
         return self._fitted().estimators.candidates
 
     @property
@@ -957,9 +957,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def estimators_(self) -> list[Any]:
-        """The fitted estimator of each member in use or, if predictions are averaged over folds, the tuple of all.
+        """Fitted estimator of each member in use; a tuple of estimators if its predictions are averaged over folds.
 
-        It is there with a list of members or "auto".
+        The attribute exists only with a list of members or "auto".
         """
         fitted = [
             member.models if member.originals is None else member.originals
@@ -969,14 +969,14 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def named_estimators_(self) -> Bunch:
-        """The fitted estimators by name, "drop" for those not in use."""
+        """Fitted estimators by name of the member; "drop" for members that are not in use."""
         frozen = self._frozen()
         fitted = dict(zip(frozen.member_names_, frozen.estimators_, strict=True))
         return Bunch(**{name: fitted.get(name, "drop") for name, _ in frozen.candidates_})
 
     @property
     def named_estimators(self) -> Bunch:
-        """The estimators by name, as they were given."""
+        """The estimators in the parameter ``members`` by name, without those that are "drop"."""
         return Bunch(**dict(in_use(self.members)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -1013,7 +1013,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return self
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return which estimators request which metadata that ``fit`` receives.
+        """Return scikit-learn's metadata routing: which members request which additional arguments of ``fit``.
 
         Returns
         -------
@@ -1033,19 +1033,19 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     def __sklearn_clone__(self) -> Self:
         new: Self = super().__sklearn_clone__()
         if isinstance(self.cv, str) and isinstance(self.members, list):
-            new.members = self.members  # copies of fitted members would not be fitted
+            new.members = self.members  # not copied: copies would not be fitted
         return new
 
 
 @with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class BayesianStackingRegressor(BDKNRegressor):
-    """Models of any kind, weighted by their posterior: ``BDKNRegressor`` with other defaults.
+    """Models of any kind, combined by a Bayesian linear model: ``BDKNRegressor`` with other defaults.
 
     Every member is fitted to all folds but one and predicts the held-out fold. These predictions are the basis of a
-    Bayesian linear model, whose weights and noise are integrated out in closed form. Standard deviations of members
-    that have them enter the noise of a row, unless they are unrelated to the errors on held-out rows; the disagreement
-    of all members enters its uncertainty. By default members are "auto", fitted one after the other.
+    Bayesian linear model, whose weights and noise are integrated out in closed form. Standard deviations that members
+    predict determine the noise of a row, unless they are unrelated to the errors on held-out rows; the disagreement
+    among members adds to its variance. By default members are "auto", fitted one after the other.
 
     Parameters
     ----------

@@ -20,13 +20,13 @@ from bdkn.networks import Engine
 from bdkn.networks.settings import TrainingOptions
 
 _PREDICTIVE = partial(check_choice, allowed=("mixture", "gaussian"))
-"""Constraint of the parameter ``predictive``."""
+"""Check that the parameter ``predictive`` has an allowed value."""
 
 
 @with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepEnsembleRegressor(ProbabilisticRegressor):
-    """Deep ensemble: an equally weighted mixture of Gaussians.
+    """Deep ensemble: an equally weighted mixture of the Gaussians that several networks predict.
 
     H networks are trained independently, each to predict a mean and a variance (Lakshminarayanan et al., 2017).
 
@@ -34,7 +34,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     ----------
     <Parameters of networks>
     predictive : {"mixture", "gaussian"}, default="mixture"
-        Predict the mixture itself, or the Gaussian of the same mean and variance, which the literature scores.
+        Predicted distribution: the mixture itself, or a Gaussian with its mean and variance, as in the literature.
 
     <Attributes>
 
@@ -79,13 +79,13 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     _published: ClassVar[Mapping[str, Any]] = {"predictive": "gaussian"}
 
     def member_table(self) -> dict[str, Any]:
-        """Return each network's name, its RMSE and NLL on the training rows, and its epochs.
+        """Return a table of the networks: name, RMSE and NLL on the training rows, and epochs.
 
         Returns
         -------
         table : dict of str to list or ndarray
-            One column per key. RMSE and NLL are in the units of the target, the NLL that of the network's own Gaussian.
-            ``epochs`` were run; the weights are those after ``best_epoch`` of them.
+            One column per key. RMSE and NLL are in the units of the target; the NLL is that of the network's Gaussian.
+            A network was trained for ``epochs`` epochs and has the weights after epoch ``best_epoch``.
         """
         return self._networks.table()
 
@@ -105,8 +105,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
         return FittedEnsemble(reader, members)
 
     def _fitted(self) -> FittedEnsemble:
-        """Return the fitted model with the distribution that is to be predicted now."""
+        """Return the fitted model; it predicts the mixture or the Gaussian, as ``predictive`` is now."""
         model: FittedEnsemble = super()._fitted()
-        check_parameters(self, {"predictive": _PREDICTIVE})  # it may have been set since the fit
+        check_parameters(self, {"predictive": _PREDICTIVE})  # it may have changed since the fit
         is_mixture = self.predictive == "mixture"
         return model if model.is_mixture == is_mixture else replace(model, is_mixture=is_mixture)

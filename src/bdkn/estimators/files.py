@@ -27,13 +27,13 @@ _FACTS: dict[str, Content] = {
     "versions": Named(Plain()),
     "absorbed": Items(Text(), list),
 }
-"""Contents of the facts that commands write and read about the origin of a model; any others are plain."""
+"""Rules that check the entries of ``made_``, with which commands record the origin of a model in its file."""
 
 
 @stored
 @dataclass(frozen=True)
 class SavedModel:
-    """A regressor in a file: the name of its class, its parameters, the fitted model, and facts about its origin.
+    """A regressor as stored in a file: class name, parameters, fitted model and, in ``made``, the model's origin.
 
     ``objects`` are the parameters that JSON cannot hold: options, members, and arrays of row numbers.
     """
@@ -57,12 +57,12 @@ class SavedModel:
 
     @property
     def n_features_in_(self) -> int | None:
-        """The number of columns that the regressor expects."""
+        """Number of columns that the regressor expects; None if it is not fitted."""
         return None if self.fitted is None else self.fitted.reader.n_columns
 
 
 def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted regressor to one file."""
+    """Write a fitted regressor of this library to a file; raise an error for other models."""
     if not _is_own(model):
         raise InvalidParameterError(
             "save writes the regressors of bdkn, which bdkn.load can make again; got a "
@@ -79,7 +79,7 @@ def _is_own(model: Any) -> bool:
 
 
 def _to_saved(value: Any) -> Any:
-    """Return the value with each regressor in it as a ``SavedModel``; raise if another model cannot be written."""
+    """Return the value with each regressor replaced by a ``SavedModel``; raise if a model in it cannot be saved."""
     if isinstance(value, EstimatorMembers):
         members = tuple(
             replace(member, models=tuple(_saved_member(member.name, model) for model in member.models), originals=None)
@@ -102,7 +102,7 @@ def _to_saved(value: Any) -> Any:
 
 
 def _saved_member(name: str, model: Any) -> Any:
-    """Return a fitted model of a member as it is written; raise if it cannot be."""
+    """Return the form in which a member's fitted model is saved; raise if it cannot be saved as numbers."""
     if _is_own(model):
         return _to_saved(model)
     if isinstance(model, CopiedModel):
@@ -115,7 +115,7 @@ def _saved_member(name: str, model: Any) -> Any:
 
 
 def _saved_pairs(pairs: Any) -> list[tuple[str, Any]]:
-    """Return named estimators as they are written: regressors of this library, and others as text."""
+    """Return (name, estimator) pairs in the form for a file: own regressors as ``SavedModel``, others as text."""
     return [
         (name, model if isinstance(model, str) else _to_saved(model) if _is_own(model) else repr(model))
         for name, model in pairs
@@ -123,7 +123,7 @@ def _saved_pairs(pairs: Any) -> list[tuple[str, Any]]:
 
 
 def map_parts(change: Callable[[Any], Any], value: Any) -> Any:
-    """Return the value with ``change`` applied to those parts that can contain regressors."""
+    """Return a copy of the value, with ``change`` applied to those of its parts that can contain regressors."""
     if isinstance(value, list | tuple):
         return type(value)(change(part) for part in value)
     if isinstance(value, FittedModel):

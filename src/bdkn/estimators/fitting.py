@@ -1,7 +1,7 @@
 """Cross-fitting of networks, step by step; ``members.py`` does the same for other models, ``bdkn.py`` combines them.
 
-Rows in memory, in blocks and on a cluster take the same steps. Of rows in blocks, only a sample is in memory:
-it determines encodings, link, selection and density. All rows train the networks and enter the posterior.
+The steps are the same for rows in memory, in blocks and on a cluster. If rows are read in blocks, only a sample is kept
+in memory: it determines encodings, link, selection and density. All rows train the networks and enter the posterior.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from bdkn.typing import IndexArray
 class CrossFit:
     """Cross-fitted members and their held-out predictions, before they are selected and combined.
 
-    ``finite`` are the numbers of the members that did not diverge, ``n_trained`` is how many were trained, selected or
-    not. ``X`` is the table of the rows in memory as members see it; ``held_out_rows`` are the numbers of its rows that
-    are held out (None: all), ``sets`` those of the sets of its rows that belong together (None: each row is one). Where
-    not all rows are in memory, ``statistics_of_all_rows`` returns those of all held-out rows for a model.
+    ``finite`` are the numbers of the members that did not diverge, ``n_trained`` is the number of trained members.
+    ``X`` is the table of the rows in memory that members receive; ``held_out_rows`` are the numbers of its held-out
+    rows (None: all). Rows with the same number in ``sets`` belong together (None: no rows do). If not all rows are in
+    memory, ``statistics_of_all_rows`` is a function that returns statistics of all held-out rows for a fitted model.
     """
 
     reader: TableReader
@@ -72,13 +72,13 @@ def cross_fit_networks(
     files: ExitStack,
     former: FittedModel | None = None,
 ) -> CrossFit:
-    """Train networks on folds of the rows, and predict held-out rows; ``files`` closes temporary files.
+    """Train networks on cross-validation folds, and predict held-out rows; ``files`` closes temporary files.
 
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """
     clock = None if params.time_limit is None else Clock.start(params.time_limit)
 
-    # Rows: all of them, or a sample of those of a source
+    # Rows: all of them or, if they come from a row source, a sample
     source = as_row_source(X, y, sample_weight, groups)
     if source is None:
         known = None if former is None else former.reader
@@ -91,7 +91,7 @@ def cross_fit_networks(
     n_rows = len(data.used) if data.sample is None else data.sample.n
     reader, rows = data.reader, data.encoded
 
-    # Members, and whether there is memory for them
+    # Number of members, and a check that there is enough memory
     settings = NetworkSettings.of(params)
     first, size = 0 if former is None else former.n_trained, settings.size(n_rows)
     n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
@@ -112,7 +112,7 @@ def cross_fit_networks(
     scaled = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
     # Which network is trained on which rows, within the time limit
-    digest = "blocks"  # rows in blocks are not compared with those of later fits
+    digest = "blocks"  # rows in blocks have no hash to compare with later fits
     if source is None:
         digest = data.digest(None if params.design == "hold-out" else params.cv)
     provenance = None if former is None else former.provenance_to_add(params, scaled, digest)
@@ -120,7 +120,7 @@ def cross_fit_networks(
     units = None if data.sample is None else data.sample.units
     plan = FoldPlan.of(params, data, entropy, range(first, size.n_members), units=units)
     if units is not None:
-        settings = settings.with_params(epochs=size.epochs)  # "auto" is that of all rows, not of the sample
+        settings = settings.with_params(epochs=size.epochs)  # "auto" depends on the number of all rows
     reduced = {}
     if clock is not None:
         limited = within_limit(settings, scaled, clock, plan.rows_per_member * n_rows / len(scaled))
@@ -155,7 +155,7 @@ def cross_fit_networks(
     if reduced:
         provenance = replace(provenance, parameters={**provenance.parameters, **reduced})
 
-    # Predictions for held-out rows, and the variance that is used for each member
+    # Predictions for held-out rows, and the variances of the members
     adds_linear = needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members
     with on_device_of(params.engine):
         candidates = Candidates.of(trained, is_finite, scaled, plan)
@@ -170,7 +170,7 @@ def cross_fit_networks(
             )
         candidates = fit_linear(scaled, plan).join(candidates)
     own_variance = get_objective(params.objective, settings.training.beta).trains_variance
-    own_variance = own_variance and settings.training.warmup_epochs < size.epochs  # before, squared error trains
+    own_variance = own_variance and settings.training.warmup_epochs < size.epochs  # warm-up trains means only
     members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
     return CrossFit(
         reader=reader,
@@ -188,7 +188,7 @@ def cross_fit_networks(
 
 
 def _link_of_all_rows(params: Any, link: Link, rows: Rows, sample: Sample) -> Link:
-    """Return the link of the sample, after a check that it is valid for all rows."""
+    """Return the link that was chosen on the sample; if it is not defined for all rows, the identity or an error."""
     settings, ends = TargetSettings.of(params), np.array(sample.targets_between)
     if np.abs(ends).max() > MAX_TARGET:
         raise InvalidParameterError(

@@ -1,4 +1,4 @@
-"""Estimators of any kind as members: the parameter ``members``, their cross-fitting, and the default members."""
+"""Estimators of any kind as members: checks of the parameter ``members``, cross-fitting, and default members."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ from bdkn.typing import FloatArray, IndexArray
 _NOT_FINITE = "predictions for held-out rows are not finite; look at what it predicts, or drop it"
 
 Parameters = Mapping[str, Mapping[str, Any]]
-"""Arguments of the ``fit`` of each member, and under "cv" of the splitter, besides rows and targets."""
+"""Type of additional arguments of ``fit``, such as sample weights, by member name; key "cv": for the splitter."""
 
 # The parameter ``members``
 
 
 def check_estimators(given: list[Pair], validate_names: Callable[[list[str]], None]) -> None:
-    """Raise unless the estimators can be members, each under a name of its own."""
+    """Raise unless ``given`` is a list of (name, estimator) pairs that can be members, with unique names."""
     pairs = isinstance(given, list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in given)
     if not (pairs and given and all(isinstance(name, str) for name, _ in given)):
         raise InvalidParameterError(
@@ -79,7 +79,7 @@ def check_estimators(given: list[Pair], validate_names: Callable[[list[str]], No
 
 
 def check_model(model: Any, name: str) -> None:
-    """Raise unless the model can be a member."""
+    """Raise unless the model can be a member: a regressor, a PyTorch module or a function."""
     if isinstance(model, type):
         raise InvalidParameterError(f"member {name!r} must be an object; got the class: write {model.__name__}()")
     if isinstance(model, str):
@@ -97,7 +97,7 @@ def check_model(model: Any, name: str) -> None:
 
 
 def in_use(estimators: Any) -> list[Pair]:
-    """Return the pairs that are not dropped."""
+    """Return the (name, estimator) pairs without those that have a text, such as "drop", as estimator."""
     pairs = estimators if isinstance(estimators, list) else []
     return [pair for pair in pairs if not isinstance(pair[1], str)]
 
@@ -114,7 +114,7 @@ def accepted_inputs(pairs: list[Pair]) -> tuple[bool, bool]:
 
 
 def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
-    """Return the metadata of ``fit`` of ``model`` that estimators and ``cv`` request."""
+    """Return scikit-learn's router of metadata: which arguments of ``model.fit`` estimators and ``cv`` request."""
     router = MetadataRouter(owner=model).add_self_request(model)
     if isinstance(cv, str):
         return router
@@ -138,11 +138,11 @@ def cross_fit_estimators(
     metadata: Mapping[str, Any],
     former: FittedModel | None = None,
 ) -> CrossFit:
-    """Fit estimators to folds of the rows, and predict held-out rows.
+    """Fit estimators to cross-validation folds, and predict held-out rows.
 
     With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
     """
-    # Rows; members that a user has chosen receive tables as they are
+    # Rows; members that the user gave receive the table without encoding
     clock = None if params.time_limit in (None, np.inf) else Clock.start(params.time_limit)
     pairs, as_given, prefit = in_use(params.members), isinstance(params.members, list), isinstance(params.cv, str)
     data = TrainingData.read(
@@ -162,7 +162,7 @@ def cross_fit_estimators(
         pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
     fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
 
-    # Folds of the rows, and the rows as numbers
+    # Folds, and the encoded rows
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
     entropy = seed_sequence(params.random_state).entropy if former is None else provenance.entropy
     folds: Folds | OwnFolds
@@ -196,7 +196,7 @@ def cross_fit_estimators(
         weighted = given.counts is not None
         candidates = default_estimators(n, rows.X.shape[1], weighted=weighted, effort=params.effort)
         pairs = candidates
-        if clock is not None:  # networks last
+        if clock is not None:  # networks are fitted last
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
     if n < len(given.y):
@@ -218,7 +218,7 @@ def cross_fit_estimators(
         )
     rows = rows if targets.is_linear else replace(rows, y=targets.link.forward(rows.y))
 
-    # Fits, and predictions for held-out rows
+    # Fit members, and predict held-out rows
     with stage("train"):
         fitter = FoldFitter(rows, routed, folds, held_out_rows, entropy, prefit, refit, params.n_jobs, params.verbose)
         fitted, held_out = fitter.fit(pairs, clock, targets)
@@ -243,7 +243,7 @@ def cross_fit_estimators(
 def route_parameters(
     model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
 ) -> Parameters:
-    """Return the additional arguments of each estimator's ``fit`` and, under "cv", of the splitter."""
+    """Return the additional arguments, such as sample weights, of each member's ``fit``; key "cv": of the splitter."""
     if get_config()["enable_metadata_routing"] and isinstance(model.members, list):
         given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
         if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):
@@ -273,7 +273,7 @@ def route_parameters(
 
 
 def _taken(values: Mapping[str, Any], numbers: IndexArray, n: int) -> dict[str, Any]:
-    """Select some of n rows in those parameters of a ``fit`` that have one value per row."""
+    """Return arguments of ``fit`` for a selection of n rows: arguments with one value per row are reduced to it."""
     taken = dict(values)
     for name, value in values.items():
         if hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n:
@@ -283,7 +283,7 @@ def _taken(values: Mapping[str, Any], numbers: IndexArray, n: int) -> dict[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """A model, the rows to fit it to (None: it is fitted already), and the held-out rows that it predicts."""
+    """One model to fit: its training rows ``kept`` (None: it is fitted already), and the held-out rows it predicts."""
 
     name: str
     model: Any
@@ -293,12 +293,12 @@ class _Job:
 
 
 _Done = tuple[_Job, Any, MeanStd]
-"""A job, the fitted model, and its predictions for all rows."""
+"""A finished job, its fitted model, and the model's means and standard deviations for all rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldFitter:
-    """Fits members to folds of rows with transformed targets."""
+    """Cross-fitting of estimators to rows with transformed targets, in parallel, with or without a time limit."""
 
     rows: Rows
     parameters: Parameters
@@ -315,9 +315,9 @@ class FoldFitter:
     ) -> tuple[list[EstimatorMember], HeldOut]:
         """Return the fitted members and their held-out predictions.
 
-        With a time limit, one member is fitted after the other, without those whose first fit shows that there is no
-        time for the others; a warning names them. The first member is fitted whatever its time, and no fit is begun
-        after the limit.
+        With a time limit, members are fitted one after the other. A member is omitted, with a warning, if its first fit
+        shows that there is not enough time for its other fits. The first member is always fitted, and no member is
+        begun after the limit.
         """
         if clock is None:
             jobs = [job for name, model in pairs for job in self._jobs(name, model)]
@@ -342,9 +342,9 @@ class FoldFitter:
         return self._calibrated(done, targets)
 
     def _jobs(self, name: str, model: Any) -> list[_Job]:
-        """Return one job per fold and, with a refit, one for all rows; a single one for a model that is not refitted.
+        """Return the jobs of a member: one per fold and, with a refit, one for all rows; a fitted model has only one.
 
-        Seed and folds follow from a member's name, so that they do not depend on the other members.
+        Seeds and folds depend on the member's name, and thus not on the other members.
         """
         if self.prefit or not is_refitted(model):
             return [_Job(name, model, None, self.held_out)]
@@ -362,7 +362,7 @@ class FoldFitter:
         return [(job, *result) for job, result in zip(jobs, done, strict=True)]
 
     def _run(self, job: _Job, at_once: int) -> tuple[Any, MeanStd]:
-        """Return the fitted model and its predictions for all rows; ``at_once`` models are fitted at a time."""
+        """Return the fitted model of a job and its predictions for all rows; ``at_once`` jobs run in parallel."""
         if job.kept is not None:
             self._fit_model(job.model, job.name, job.kept, at_once)
         try:
@@ -372,7 +372,7 @@ class FoldFitter:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 
     def _fit_model(self, model: Any, name: str, numbers: IndexArray, at_once: int) -> None:
-        """Fit a model to some of the rows; it uses one core if other models are fitted at the same time."""
+        """Fit a model to the rows with these numbers; it uses one core if other models are fitted in parallel."""
         rows, parameters = self.rows[numbers], _taken(self.parameters.get(name, {}), numbers, len(self.rows))
         settings = model.get_params() if at_once > 1 else {}
         n_jobs = {key: value for key, value in settings.items() if key.split("__")[-1] == "n_jobs"}
@@ -394,9 +394,9 @@ class FoldFitter:
             model.set_params(**greedy)
 
     def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[list[EstimatorMember], HeldOut]:
-        """Calibrate the variances of members; return the members and their held-out predictions in scaled units.
+        """Calibrate the predicted variances; return the members and their held-out predictions in scaled units.
 
-        ``fold_of`` is the number of the fit that was made without a row, None if some member predicts with other fits.
+        ``fold_of`` is the number of the fit that held a row out; None if a member predicts with a refit to all rows.
         """
         ours: dict[str, list[_Done]] = {}
         for each in done:
@@ -429,7 +429,7 @@ class FoldFitter:
 
 
 def _odd_column(X: Any) -> tuple[Any, str] | None:
-    """Return name and content of the first column of a frame that many models cannot use; None if there is none."""
+    """Return name and kind of values of the first column that many models cannot use, such as text, or None."""
     if not (hasattr(X, "columns") and is_frame(X)):
         return None
     for name in column_names(X):
@@ -442,15 +442,15 @@ def _odd_column(X: Any) -> tuple[Any, str] | None:
 
 
 def _std(means: FloatArray) -> FloatArray:
-    """Return the standard deviation over fits, whose square may overflow."""
-    with np.errstate(over="ignore", invalid="ignore"):  # see finite_members
+    """Return the standard deviation of means over fits (axis 0), also if squares overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):  # finite_members warns later
         apart = means - means.mean(axis=0)
         unit = float(np.abs(apart).max(initial=0.0)) or 1.0
         return np.asarray(unit * np.std(apart / unit, axis=0))
 
 
 def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
-    """Return an unfitted copy in which each random state that was None is an integer."""
+    """Return an unfitted copy of a model in which each ``random_state`` that was None is an integer from ``seed``."""
     copy = clone(model)
     params = copy.get_params(deep=True)
     states = [name for name in sorted(params) if name.split("__")[-1] == "random_state" and params[name] is None]
@@ -464,7 +464,7 @@ MAX_ROWS = 500
 """Maximum number of rows for which an exact Gaussian process is fast enough to be a member."""
 
 MANY_ROWS = 5000
-"""Number of rows above which members have fewer networks or trees, and all boosting bins its columns."""
+"""Number of rows above which default members have fewer networks and trees, and all boosting is histogram-based."""
 
 _MARGIN = 1e-3
 
@@ -472,13 +472,13 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
 def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, effort: str = "balanced") -> list[Pair]:
-    """Return members that differ as much as possible: networks, boosting, trees, and a Gaussian process.
+    """Return the default members, of very different kinds: networks, boosting, trees, and a Gaussian process.
 
-    The networks are those of ``BDKNRegressor``: a member for each activation and weight decay, and one for each
-    activation whose networks see their inputs through piecewise-linear encodings. The process is used with few rows
-    only, as its time grows with the cube of their number, and only without sample weights, which it does not support.
-    With ``effort="fast"`` there are two networks for each of two weight decays, one boosting and a third of the trees;
-    with "best" twice as many networks and trees, and the process up to twice as many rows.
+    The networks are as in ``BDKNRegressor``: one member for each activation and weight decay, and one for each
+    activation with piecewise-linear encodings of the inputs. The Gaussian process is used with few rows only, as its
+    time grows with the cube of their number, and only without sample weights, which it does not support. With
+    ``effort="fast"`` there are two networks for each of two weight decays, one boosting model and a third of the trees;
+    with "best" twice as many networks and trees, and the Gaussian process for up to twice as many rows.
     """
     from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor
 
@@ -500,7 +500,7 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, 
             members.append((f"{activation} bins", binned))
 
     boosting: list[Pair]
-    if few:  # small trees, which use part of the columns and, in one model, part of the rows
+    if few:  # small trees on random columns and, in one model, on random rows
         small = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.3, "l2_regularization": 1.0}
         part = {"max_depth": 4, "min_samples_leaf": 3, "max_features": 0.5, "subsample": 0.7}
         boosting = [
@@ -538,9 +538,9 @@ def _process(n_features: int) -> Any:
 def _within(
     objective: Objective, start: NDArray[np.float64], bounds: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Minimize within slightly narrower bounds.
+    """Minimize the objective of a Gaussian process within slightly narrower bounds; return parameters and minimum.
 
-    The length scale of a column without influence is at its bound, about which scikit-learn would warn.
+    Without this, scikit-learn would warn that the length scale of a column without influence is at its bound.
     """
     inner = bounds + _MARGIN * np.array([1.0, -1.0])
     found = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=inner)

@@ -36,7 +36,7 @@ def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     # Step 1: H networks are trained on all rows
     reader, members, design, H = train_on_all_rows(params, X, y, sample_weight, groups, combined=True)
 
-    # Step 2: Φ, σ_β² by the evidence (10), μₙ, Λₙ, aₙ and bₙ by (6) to (9), which predict by (5)
+    # Step 2, by equations of the paper: σ_β² by (10), posterior μₙ, Λₙ, aₙ, bₙ by (6) to (9); predictions by (5)
     options = params.combination or CombinationOptions()
     with stage("combine"):
         combination = published_combination(design.chunks(), options.prior_variance)
@@ -46,9 +46,9 @@ def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
 def train_on_all_rows(
     params: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None, *, combined: bool
 ) -> tuple[TableReader, NetworkMembers, Design, int]:
-    """Train all networks on all rows; return those that did not diverge with their outputs, and the number trained.
+    """Train all networks on all rows; return table reader, networks that did not diverge, outputs, number trained.
 
-    A network diverged if a weight, or an output on any training row, is not finite, or its square is not.
+    A network diverged if a weight, an output for a training row, or the square of such an output is not finite.
     """
     clock = None if not combined or params.time_limit is None else Clock.start(params.time_limit)
     with stage("encode"):

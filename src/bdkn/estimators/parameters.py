@@ -1,4 +1,4 @@
-"""Parameters that regressors share: their documentation, the values that are allowed, and those of the paper."""
+"""Parameters that regressors share: documentation, allowed values, and values in the paper's experiments."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ weight_decay : float or sequence of float, default=(0.0, 0.0, 0.3, 0.0, 1.0, 0.0
     Decoupled weight decay, as in AdamW. Members take several values in turn, each value once with every activation:
     without decay networks fit data nearly free of noise, with much decay they do not fit the noise.
 n_bins : int, sequence of int or "auto", default="auto"
-    Number of bins into which each column is divided. In addition to the inputs, a network then sees for each bin
-    how far a value lies through it, from 0 to 1, so that it can bend where the data do. 0: the network sees the
+    Number of bins into which each column is divided. In addition to the inputs, a network then gets one feature per
+    bin, which rises from 0 to 1 within the bin, so that it can bend where the data do. 0: the network gets the
     inputs only. Members take several values in turn, as for ``weight_decay``. "auto" is (0, 4, 0, 8, 0, 16) and,
     for more than 4000 rows, (0, 16, 0, 0). There are fewer bins, or none, if columns are many (the bins of all
     columns add at most 128 inputs and, for more than 4000 rows, 256) or rows few (less than 12 per bin).
@@ -63,22 +63,22 @@ training : TrainingOptions or None, default=None
     Options that are rarely set: batch size, learning-rate schedule, early stopping, warm-up, scaling of targets.
     None: their defaults.
 engine : {"fused", "auto", "gpu", "reference", "torch"} or Engine, default="fused"
-    The code that trains the networks: compiled code on the CPU, the fastest that is there, programs for a GPU of
-    NVIDIA, plain NumPy, PyTorch, or an object with options of its own, such as ``bdkn.TorchEngine(device="cuda")``
-    or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``. "auto" takes a GPU if there is one and the
-    fit is large, else it is "fused". "gpu" takes the CPU, with a warning, where no GPU can be used.
+    The code that trains the networks: "fused" is compiled code on the CPU, "gpu" compiled code on a GPU of NVIDIA,
+    "reference" plain NumPy, "torch" PyTorch. An object has options of its own: ``bdkn.TorchEngine(device="cuda")``,
+    or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``. "auto" is "gpu" if there is a GPU and the fit
+    is large, else "fused". "gpu" uses the CPU, with a warning, if no GPU can be used.
 n_jobs : int or None, default=-1
     Number of threads for training, -1 for all cores. The result does not depend on it. Inside a parallel search, 1
     is best.
 random_state : int, Generator, RandomState or None, default=None
-    Seed. More members with the same integer begin with the same networks.
+    Seed. With the same integer, a larger ``n_members`` adds networks and does not change the first ones.
 verbose : int, default=0
     1 shows a progress bar on standard error.
 effort : {"fast", "balanced", "best"}, default="balanced"
     What "auto" means: "balanced" as given above; "fast" a third of the members and half of the epochs, which takes
     about as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.
 """
-"""Parameters in the docstrings of regressors whose members are networks, for ``with_inherited_docs``."""
+"""Text on the parameters of networks, which ``with_inherited_docs`` inserts into docstrings of regressors."""
 
 
 def _choice(*names: str) -> Constraint:
@@ -94,7 +94,7 @@ def _or(*names: str | None, check: Constraint) -> Constraint:
 
 
 _COUNT = _number(1, whole=True)
-"""Constraint of a number of at least one."""
+"""Check of a parameter that must be a whole number of at least one."""
 
 _TRAINING: Mapping[str, Constraint] = {
     "batch_size": _COUNT,
@@ -143,10 +143,10 @@ COMBINED: Mapping[str, Constraint] = {
     "upper": check_bound,
     "density": _choice("auto", "student-t"),
 }
-"""Constraints of the parameters of regressors that combine members, whatever these are."""
+"""Constraints of the parameters of regressors that combine members, networks or other models."""
 
 SETTINGS = MappingProxyType({1: {"learning_rate": 0.1, "epochs": 40}, 2: {"learning_rate": 1e-3, "epochs": 500}})
-"""Parameters in which the two settings of the paper differ."""
+"""The two settings of the paper's experiments, by number: learning rate of Adam and number of epochs."""
 
 SHARED = MappingProxyType(
     {
@@ -159,13 +159,13 @@ SHARED = MappingProxyType(
         "training": TrainingOptions(schedule="constant", standardize_y=False),
     }
 )
-"""Parameters that both settings share; the optimiser is Adam, as everywhere in this library."""
+"""Parameters that both settings of the paper share; the optimiser is Adam, as everywhere in this library."""
 
 SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "sarcos", "song", "wine", "yacht")
 
 
 def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]:
-    """Return the parameters of BDKN and the deep ensemble in a setting; they are the same for every data set."""
+    """Return the parameters of BDKN and the deep ensemble in a setting of the paper, the same for every data set."""
     if dataset is not None:
         check_choice("dataset", dataset.removesuffix("-clean"), SETS)
     if not isinstance(setting, int) or setting not in SETTINGS:

@@ -1,4 +1,4 @@
-"""The regressors by name, and the loading of a regressor from a file, whose content is checked."""
+"""All regressors by class name, and loading of a regressor from a file, with a check of everything in it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
 
 
 def load(path: str | os.PathLike[str], *, member_classes: Sequence[type] = ()) -> ProbabilisticRegressor:
-    """Load a fitted regressor from a file that its ``save`` wrote; its predictions have the same bits.
+    """Load a fitted regressor from a file that its ``save`` wrote; its predictions are exactly the same.
 
     Parameters
     ----------
     path : str or path-like
         File to read. Nothing in it is executed.
     member_classes : sequence of type, default=()
-        Classes of members of your own, with ``from_arrays``, that may be in the file.
+        Your own classes of members, with a method ``from_arrays``, that the file may contain.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def load(path: str | os.PathLike[str], *, member_classes: Sequence[type] = ()) -
 def restore(
     arrays: Arrays, document: Document, path: str, member_classes: Sequence[type] = ()
 ) -> ProbabilisticRegressor:
-    """Return the regressor from the content of the file ``path``, after a check of all its parts."""
+    """Return the regressor that the arrays and the JSON document of a model file describe, after checking them."""
     name = document.get("model")
     if not isinstance(name, str) or name not in REGRESSORS:
         raise ModelFileError(f"{path} holds a {name!s:.80}; this version knows {', '.join(REGRESSORS)}")
@@ -98,12 +98,12 @@ def restore(
 
 @cache
 def _installed() -> str:
-    """Return the version of this library; the look-up is slow, so it is done for messages only."""
+    """Return the installed version of this library, for error messages; finding it is slow."""
     return version("bdkn")
 
 
 def _restored(value: Any, member_classes: Sequence[type]) -> Any:
-    """Return a part of a file with regressors in place of each ``SavedModel``."""
+    """Return a value from a model file, with each ``SavedModel`` in it replaced by a regressor."""
 
     def inner(part: Any) -> Any:
         return _restored(part, member_classes)
@@ -141,7 +141,7 @@ def _restored(value: Any, member_classes: Sequence[type]) -> Any:
 
 
 def _check_numbers(name: str, value: Any) -> None:
-    """Raise unless a parameter consists of numbers, text and arrays, such as pairs of row numbers."""
+    """Raise unless a parameter from a model file consists of numbers, text and arrays, such as row numbers."""
     if isinstance(value, list | tuple):
         for part in value:
             _check_numbers(name, part)
@@ -159,11 +159,11 @@ _ANNOTATED: Mapping[str, tuple[type, ...]] = {
     "int or None": (int, type(None)),
 }
 _FORMS = {"Seed": "int or None", "Engine": "str"}
-"""Types of parameters in a file that have other types in the constructor."""
+"""Annotations of the constructor, and the types that such parameters have in a model file."""
 
 
 def _check_parameter(cls: type, name: str, value: Any) -> None:
-    """Raise unless a value is of the type that a parameter of a class has by its annotation."""
+    """Raise unless the class has this parameter and the value from a model file has the annotated type."""
     declared = _declared(cls)
     must(name in declared, f"{cls.__name__} has no parameter {name!r:.80}")
     allowed = declared[name]
@@ -173,7 +173,7 @@ def _check_parameter(cls: type, name: str, value: Any) -> None:
 
 @cache
 def _declared(cls: Any) -> dict[str, tuple[str, ...]]:
-    """Return the types that each parameter of a class may have, in a file."""
+    """Return, by name, the types that the constructor parameters of a class may have in a model file."""
     annotations = {name: str(each.annotation) for name, each in inspect.signature(cls).parameters.items()}
     return {name: tuple(_FORMS.get(part, part) for part in text.split(" | ")) for name, text in annotations.items()}
 

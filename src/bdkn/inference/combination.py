@@ -1,15 +1,15 @@
-"""The combination of members: a Bayesian linear model on their means, with tempered noise and tails of its own.
+"""The combination of members: a Bayesian linear model on their means, with noise variances and tails that are fitted.
 
 yᵢ = φᵢᵀβ + α + εᵢ,   εᵢ ~ N(0, σ² vᵢ^τ),   β_h ~ N(1/H, σ² t),   α ~ N(0, σ² t),
 
-with v the ensemble's own predictive variance. The constant is one more member, with prior mean zero. Given τ and
+with v the variance that the ensemble predicts. The constant is one more member, with prior mean zero. Given τ and
 t = σ_β² the model is conjugate; both are chosen by evidence under weak priors: √(σ² t) is half-t with three degrees of
-freedom and of size 1/H, τ exponential. The prior of the weights pulls towards the equally weighted ensemble, and so
-adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the deep ensemble.
+freedom and of size 1/H, τ exponential. The prior of the weights shrinks them towards equal weights, and so
+adds no noise. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the deep ensemble.
 
-The posterior's own degrees of freedom, 2aₙ, describe how precisely σ² is determined. Residuals of real data have
-heavier tails than that, so degrees of freedom and a factor on the scale are chosen by the leave-one-out score, and the
-predictive stays a Student-t.
+The degrees of freedom of the posterior, 2aₙ, describe how precisely σ² is determined. Residuals of real data have
+heavier tails. So degrees of freedom and a factor on the scale are chosen by the leave-one-out score, and the predictive
+distribution remains a Student-t.
 
 Outside of the training rows a prediction has one term more, y(x) = φ(x)ᵀβ + α + √u(x) δ(x) + ε with δ ~ GP(0, k) and
 k(x, x) = 1, where u(x) ≥ 0 is zero on the training rows. So the data do not depend on δ: the posterior of β, α and σ²
@@ -44,35 +44,35 @@ MAX_TEMPERING = 2.0
 """Maximum power τ of the members' variance in the noise variance."""
 
 MAX_WEIGHT_VARIANCE = 1.0
-"""Maximum prior variance of a weight. Large weights have no meaning in an ensemble. On members that predict little more
-than the mean of their training rows, which is low where held-out targets are high, they would recover the targets."""
+"""Maximum prior variance of a weight. Large weights are not meaningful in an ensemble. They could also leak held-out
+targets: the mean of the training rows of a fold is low if its held-out targets are high."""
 
 _TEMPERING_RATE = 3.0
-"""Rate of the exponential prior of τ: the gain of log evidence required per unit of τ. Twenty rows often fit some power
-of v better by chance; for thousands of rows the prior hardly matters."""
+"""Rate of the exponential prior of the tempering τ: the gain of log evidence required per unit of τ. Twenty rows often
+fit some power of v better by chance; for thousands of rows the prior hardly matters."""
 
 _EXACT = 1e100
-"""Stand-in for the infinite log evidence of members that are exactly right, in a search over τ."""
+"""Number in place of an infinite log evidence, that of members without errors, in the search for τ."""
 
 _MIN_DF = 2.1
 """Minimum degrees of freedom of predictions; with two, the variance would be infinite."""
 
 _N_FEATURE_PAIRS = 64
-"""Half of the number of random features of the extrapolation error."""
+"""Half of the number of random features that approximate the correlation of extrapolation errors."""
 
 _STEPS = 50
 """Maximum number of Newton steps for the scale of a Student-t."""
 
 _SPREAD_ROWS = 81.0
-"""Weight of the target variance in the scale of predictions, in rows, times n³."""
+"""Number of rows, times n³, that the targets' variance counts as in the scale of predictions after a fit to n rows."""
 
 _MAX_AVERAGING_GAIN = 0.8
-"""Maximum reduction of a squared error by averaging over fits, as a fraction of it: that of five fits."""
+"""Maximum share of a squared error that averaging over fits removes: the share for five fits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Predictions of the members for n rows, pooled.
+    """Predictions of all members for n rows: each member's mean, and the noise variance averaged over members.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Forecast:
     fold_variance : array (n, H), optional
         Variance, over folds, of the means that each member's fits predict; None if each member is a single fit.
     outside : Outside, optional
-        Additional variance of rows outside of the training rows; None adds nothing.
+        Additional variance of rows outside of the training rows; None: no additional variance.
 
     Examples
     --------
@@ -104,9 +104,9 @@ class Forecast:
 
     @classmethod
     def of(cls, means: FloatArray, variances: FloatArray) -> Self:
-        """Return the forecast of H members with means (.., n, H); leading axes are averaged over.
+        """Return the forecast of H members with means (.., n, H), averaged over the leading axes, such as folds.
 
-        ``variances`` (.., n, any) are those of the members that have any.
+        ``variances`` (.., n, V) are the noise variances of the V members that predict a variance.
         """
         lead = tuple(range(means.ndim - 2))
         disagreement, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
@@ -114,7 +114,7 @@ class Forecast:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return the forecast of the rows of all parts."""
+        """Return one forecast for the rows of all parts, one part after the other."""
         if len(parts) == 1:
             return parts[0]
         means, noise, disagreement = (
@@ -134,7 +134,7 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Outside:
-    """Additional variance of rows outside of the training rows.
+    """Extrapolation variance: the additional variance of predictions for rows outside of the training rows.
 
     Parameters
     ----------
@@ -163,20 +163,20 @@ class Outside:
 
     @property
     def root(self) -> FloatArray:
-        """A square root (n, R) of the covariance that is added."""
+        """A matrix root (n, R) of the additional covariance of the rows, root rootᵀ."""
         assert self.directions is not None, "rows of a joint prediction have directions"
         return self.std[:, None] * self.directions
 
     def draw(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size) of √u δ, each column one function."""
+        """Return joint draws (n, size) of the extrapolation errors √u δ of the rows; each column is one function."""
         return np.asarray(self.root @ generator.standard_normal((self.root.shape[1], size)))
 
 
 def directions(Z: FloatArray) -> FloatArray:
-    """Return one unit vector (n, R) for each standardized row.
+    """Return a unit vector (n, R) for each standardized row; their products are correlations of extrapolation errors.
 
-    k(z, z′) is a finite sum for the arc-cosine kernel of order one (Cho and Saul, 2009) of (z, 1), normalized: it
-    depends on the angle only. Far away, rows on the same ray from the origin have a correlation near 1, so that a
+    The correlation is a finite sum for the arc-cosine kernel of order one (Cho and Saul, 2009) of (z, 1), normalized:
+    it depends on the angle only. Far away, rows on the same ray from the origin have a correlation near 1, so that a
     function drawn there continues in a straight line, and rows on opposite rays are independent.
     """
     drawn = np.random.default_rng(0).standard_normal((Z.shape[1] + 1, _N_FEATURE_PAIRS))
@@ -194,7 +194,7 @@ def combine(
     tempering: str | float = "evidence",
     tails: str = "loo",
 ) -> Combination:
-    """Fit the Bayesian linear model to what members predict for held-out rows.
+    """Fit the Bayesian linear model to the predictions of the members for held-out rows.
 
     Parameters
     ----------
@@ -203,15 +203,15 @@ def combine(
     y : array-like (n,)
         Targets of these rows.
     counts : array-like (n,), optional
-        How often each row is counted.
+        Number of times that each row counts.
     prior_variance : {"evidence", "paper"} or float, default="evidence"
         Prior variance of the weights in units of the noise, as in ``choose_prior_variance``; for "evidence" with a
         prior by which weights deviate from 1/H by about 1/H.
     tempering : "evidence" or float, default="evidence"
         The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it, under an
-        exponential prior that asks for three units of log evidence per unit of τ.
+        exponential prior that requires three units of log evidence per unit of τ.
     tails : {"loo", "posterior"}, default="loo"
-        Tails of the predictive: chosen by the leave-one-out score, or those of the posterior.
+        Tails of the predictive distribution: chosen by the leave-one-out score, or the tails of the posterior.
 
     Returns
     -------
@@ -243,7 +243,7 @@ def combine(
 
     @cache
     def fit(τ: float) -> tuple[float, float, Posterior | None]:
-        """Return prior variance, log evidence and posterior (None if rows are few) for a given τ."""
+        """Return prior variance, log evidence and posterior (None if rows are few) for a given tempering τ."""
         w = v**-τ
         if few and (found := few.evidence(w, share, prior_variance, MAX_WEIGHT_VARIANCE, 1.0 / H)):
             return *found, None
@@ -254,10 +254,10 @@ def combine(
         return t, log_evidence(stats, post), post
 
     def log_posterior(τ: float) -> float:
-        """Return the log evidence of τ plus its log prior."""
+        """Return the log evidence plus the log prior density of the tempering τ."""
         return min(fit(τ)[1], _EXACT) - _TEMPERING_RATE * τ
 
-    if isinstance(tempering, str):  # an end of the range is chosen if it is as good as the best τ between
+    if isinstance(tempering, str):  # 0 and 2 are tried too: the search does not reach the limits
         bounds, options = (0.0, MAX_TEMPERING), {"xatol": 1e-3}
         best = minimize_scalar(lambda τ: -log_posterior(τ), bounds=bounds, method="bounded", options=options)
         tempering = max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)
@@ -269,7 +269,7 @@ def combine(
     assert post is not None, "few rows have a posterior of their own"
 
     chosen, score = Tails(2.0 * post.a, 1.0), np.nan
-    if post.a > 0.5:  # a single observation has no others to be predicted by
+    if post.a > 0.5:  # a single observation cannot be predicted from others
         df, loc, scale = leave_out(post, Phi, target, v**-τ, share)
         if tails == "loo" and (fitted := fit_tails(df, loc, scale, target, share)):
             chosen, df, scale = fitted, fitted.df, fitted.scale * scale
@@ -287,7 +287,7 @@ def equal_weights(H: int) -> FloatArray:
 
 
 def features(means: FloatArray) -> FloatArray:
-    """Return [Φ, 1]."""
+    """Return the design matrix [Φ, 1]: the members' means and a column of ones for the constant."""
     Phi = np.empty((len(means), means.shape[1] + 1))
     Phi[:, :-1], Phi[:, -1] = means, 1.0
     return Phi
@@ -319,8 +319,8 @@ class Combination:
     score : float, default=nan
         Leave-one-out score, the mean log density of each row given the others; nan with one observation.
     averaging : float, default=1.0
-        Factor on the scale of predictions, in which each member is the mean of several fits and for rows that the mean
-        of the targets was computed without.
+        Factor on the scale of predictions of new rows, in which each member is the mean of several fits; see
+        ``averaged`` and ``for_new_rows``.
 
     Examples
     --------
@@ -349,36 +349,36 @@ class Combination:
     averaging: NonNegative = 1.0
 
     def check(self) -> None:
-        """Raise unless there is a weight of a member beside the constant."""
+        """Raise unless at least one member has a weight."""
         must(self.weights.size >= 1, "needs a weight for at least one member")
 
     @property
     def weights(self) -> FloatArray:
-        """Posterior mean of β."""
+        """Posterior mean of the weights β of the members."""
         return self.posterior.mean[: len(self.posterior.mean) - self.intercept]
 
     @property
     def constant(self) -> float:
-        """Posterior mean of α, zero in a model without it."""
+        """Posterior mean of the constant α (the intercept); zero in a model without a constant."""
         return float(self.posterior.mean[-1]) if self.intercept else 0.0
 
     @property
     def noise_std(self) -> float:
-        """The scale of the noise for rows whose variance by the members is the average."""
+        """The scale of the noise for a row whose relative noise variance v^τ is the average, ``noise_level``."""
         κ = self.averaging * self.tails.scale
         return float(κ * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
 
     def statistics(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Statistics:
-        """Return the statistics of rows that the combination is fitted to."""
+        """Return the sufficient statistics of rows, with the noise variances of this combination."""
         precision = forecast.variance**-self.tempering
         return Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
 
     def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for predictions in which each member is the mean of several fits.
 
-        It was fitted to a ``forecast`` by one fit of each member; ``fold_variance`` (n, H) is the variance of a
-        member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
-        means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
+        It was fitted to a ``forecast`` with one fit per member and row; ``fold_variance`` (n, H) is the variance of a
+        member's fits there. The mean squared error of single fits exceeds that of their means by Σₕ βₕ² fold_varianceₕ.
+        So the squared scale is reduced by the average share of this sum in it.
         """
         post, weights, h = self.posterior, self.weights, leverage(self.posterior.root, self._features(forecast))
         scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
@@ -390,10 +390,10 @@ class Combination:
     def for_new_rows(self, y: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for rows that neither it nor the mean of the targets was computed from.
 
-        Scaled units subtract the mean of the targets, held-out rows among them: the squared error of such a row about
-        that is (n - 1)/n of the variance, that of a new row (n + 1)/n. Moreover, three rows may be predicted well by
-        chance. So the squared scale is averaged with the variance of the targets ``y``, which counts as 81/n³ rows: as
-        many as there are with n = 3, a twelfth of a row with n = 10.
+        Scaled units subtract the mean of all targets, also of held-out rows: the expected squared distance of such a
+        row from this mean is (n - 1)/n of the variance, but (n + 1)/n for a new row. Moreover, three rows may be
+        predicted well by chance. So the squared scale is averaged with the variance of the targets ``y``, which counts
+        as 81/n³ rows: three rows with n = 3, a twelfth of a row with n = 10.
         """
         n, level = self.n, self.noise_std**2
         if n <= 1.0 or level == 0.0:
@@ -404,7 +404,7 @@ class Combination:
         return replace(self, averaging=self.averaging * float(np.sqrt(chance * (n + 1.0) / (n - 1.0))))
 
     def predictive(self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
-        """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ) + u) for each row, of ``shift`` + ``unit`` times the target.
+        """Return the predictions St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ) + u) of ``shift`` + ``unit`` times the target.
 
         u is the variance outside of the training rows. Where it is zero, the scale is the same to the last bit.
         """
@@ -414,7 +414,7 @@ class Combination:
     def parameters(
         self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Return degrees of freedom, centres (n,) and scales (n,) of ``predictive``."""
+        """Return degrees of freedom, locations (n,) and scales (n,) of the predictions of ``predictive``."""
         loc, scale = self._location_scale(forecast)
         scale = unit * (self.averaging * self.tails.scale) * scale
         if forecast.outside is not None:
@@ -422,26 +422,26 @@ class Combination:
         return self.tails.df, shift + unit * loc, scale
 
     def _location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
-        """Return centres and scales under the posterior's own tails, without the variance outside."""
+        """Return locations and scales with the posterior's own tails, without the extrapolation variance."""
         post = self.posterior
         return location_scale(post.root, post.mean, self._features(forecast), self._noise(forecast), post.b / post.a)
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
-        """Return the predictive of each row given the others, of the rows the combination was fitted to."""
+        """Return the prediction of each row of the fit from all other rows of the fit."""
         df, loc, scale = self.leave_one_out_parameters(forecast, y, counts)
         return StudentT.unchecked(np.broadcast_to(np.float64(df), loc.shape), loc, scale)
 
     def leave_one_out_parameters(
         self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None
     ) -> tuple[float | FloatArray, FloatArray, FloatArray]:
-        """Return degrees of freedom, centres (n,) and scales (n,) of ``leave_one_out``."""
+        """Return degrees of freedom, locations (n,) and scales (n,) of leave-one-out predictions of the fit's rows."""
         post, tails = self.posterior, self.tails
         df, loc, scale = leave_out(post, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
         is_own = (tails.df, tails.scale) == (2.0 * post.a, 1.0)
         return (df, loc, scale) if is_own else (tails.df, loc, tails.scale * scale)
 
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
-        """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights, outside.
+        """Return the parts of the predictive variance: noise, disagreement of the members, uncertain weights, outside.
 
         v^τ is divided as v is, in proportion to the members' noise and their disagreement. The parts are infinite with
         two degrees of freedom or fewer.
@@ -458,10 +458,10 @@ class Combination:
         return {name: student_t_covariance(self.tails.df, part) for name, part in parts.items()}
 
     def spread(self, forecast: Forecast) -> FloatArray:
-        """Return D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)², with φ̄ the weighted mean of all fits k of all members h.
+        """Return the spread of each row, the variance among fits D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)².
 
-        With weights 1/H it is the variance among fits. A member in other units, or a useless one, has a small weight,
-        and does not dominate it.
+        φ̄ is the weighted mean of all fits k of all members h. With weights 1/H, D is the plain variance. A member in
+        other units, or a useless member, has a small weight, and does not dominate D.
         """
         total = self.weights.sum()
         size = np.abs(self.weights).sum()
@@ -472,7 +472,7 @@ class Combination:
         return np.asarray(squares @ (len(self.weights) * np.square(self.weights)))
 
     def covariance(self, forecast: Forecast) -> FloatArray:
-        """Return the joint covariance of all rows, which share β and the extrapolation error δ."""
+        """Return the joint covariance of predictions of all rows, which share β and the extrapolation error δ."""
         joint = self.posterior.joint(self._features(forecast), self._noise(forecast))
         shape = (self.averaging * self.tails.scale) ** 2 * joint.shape
         if forecast.outside is not None:
@@ -491,7 +491,7 @@ class Combination:
         drawn: FloatArray = self._features(forecast) @ β.T + noise
         loc, scale = (part[:, None] for part in self._location_scale(forecast))
         if forecast.outside is not None and forecast.outside.variance.any():
-            # σ as a factor of its scale √(bₙ/aₙ), also if bₙ is zero
+            # σ² relative to bₙ/aₙ, also if bₙ is zero
             relative = σ2 * post.a / post.b if post.b > 0.0 else post.a / generator.standard_gamma(post.a, len(σ2))
             drawn = drawn + np.sqrt(relative) * forecast.outside.draw(size, generator) / κ
             scale = np.hypot(scale, forecast.outside.std[:, None] / κ)
@@ -511,14 +511,14 @@ class Combination:
 
 
 def student_t_covariance(df: float, shape: FloatArray) -> FloatArray:
-    """Return the covariance of a Student-t, infinite with two degrees of freedom or fewer unless it is a point mass."""
+    """Return the covariance of a Student-t with scale matrix ``shape``: infinite if ``df`` ≤ 2, but zeros stay zero."""
     return shape / (1.0 - 2.0 / df) if df > 2.0 else np.where(shape == 0.0, 0.0, np.inf)
 
 
 @stored
 @dataclass(frozen=True)
 class Tails:
-    """Degrees of freedom in place of the posterior's own, and a factor on the scale.
+    """Degrees of freedom of predictions, in place of the posterior's, and a factor on the scale of predictions.
 
     Parameters
     ----------
@@ -541,10 +541,10 @@ class Tails:
 def fit_tails(
     df: float | FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray, counts: FloatArray | None
 ) -> Tails | None:
-    """Return the tails under which targets have the highest mean log density.
+    """Return the degrees of freedom and the scale factor with the highest mean log density of the targets.
 
-    The parameters are those of predictives of rows that were made without them; their degrees of freedom are the most
-    that is considered. None if the rows do not determine the tails: with two degrees of freedom, or if half of the
+    ``df``, ``loc`` and ``scale`` are predictions of rows that were made without them; degrees of freedom above ``df``
+    are not considered. None if the rows do not determine the tails: with two degrees of freedom, or if half of the
     observations are predicted exactly.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
@@ -570,10 +570,10 @@ def fit_tails(
 def _loss(
     ν: float, start: float, z2: FloatArray, share: FloatArray, memory: FloatArray | None = None
 ) -> tuple[float, float]:
-    """Return the mean negative log density of residuals z = √z2 under the best scale for ν, and that scale.
+    """Return the mean negative log density of residuals z = √z2 under a Student-t with ν and its best scale κ, and κ.
 
-    The scale κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1, whose left side falls with κ: Newton's method on log κ, kept
-    to steps of a factor of three. ``memory`` (2, n) is for temporary numbers (None: new memory).
+    The scale κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1, whose left side falls with κ. It is found by Newton's method
+    on log κ, with steps of a factor e at most. ``memory`` (2, n) is for temporary numbers (None: new memory).
     """
     log_κ, (pulled, rest) = np.log(start) / 2.0, np.empty((2, len(z2))) if memory is None else memory
     for _ in range(_STEPS):

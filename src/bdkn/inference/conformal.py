@@ -1,15 +1,15 @@
 """Cross-conformal intervals (CV+) around a combination, from held-out rows.
 
-Row i of n has a predictor fᵢ: of every member the fit that was made without row i, with the weights of the posterior
-without row i. With centres fᵢ(x), scales sᵢ(x) and scores Rᵢ = |yᵢ - fᵢ(xᵢ)|/sᵢ(xᵢ), the interval of a new row x is
+Each of the n rows has a predictor fᵢ: the fits of all members that were made without row i, combined with the posterior
+weights without row i. With centres fᵢ(x), scales sᵢ(x) and scores Rᵢ = |yᵢ - fᵢ(xᵢ)|/sᵢ(xᵢ), the interval of a row x is
 
     [⌊α(n + 1)⌋-th smallest of fᵢ(x) - Rᵢ sᵢ(x),   ⌈(1 - α)(n + 1)⌉-th smallest of fᵢ(x) + Rᵢ sᵢ(x)]
 
-(Barber, Candès, Ramdas and Tibshirani, 2021). Rows may have weights: those of a row x and the rows i then replace the
-shares 1/(n + 1) (Tibshirani et al., 2019; Prinster, Liu and Saria, 2022).
+(Barber, Candès, Ramdas and Tibshirani, 2021). If the rows i and x have weights, these replace the equal shares
+1/(n + 1) (Tibshirani et al., 2019; Prinster, Liu and Saria, 2022).
 
-A member's K fits have K outputs for a row x. A matrix of zeros and ones selects those that belong to fᵢ, so that all
-centres fᵢ(x) are one product of matrices.
+The K fits of a member have K outputs for x; a matrix of zeros and ones selects the outputs for fᵢ, so that all centres
+fᵢ(x) are one product of matrices.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from bdkn.inference.rowwise import leverage, whitened
 from bdkn.typing import FloatArray
 
 _ROUNDING = 1e-12
-"""Relative rounding error of a coverage, which must not change a rank."""
+"""Relative rounding error of a coverage; it must not change the rank of a quantile."""
 
 
 Outputs = tuple[FloatArray, FloatArray, FloatArray]
-"""Means (K, m, H) and variances (K, m, V) of all fits of all members for m rows, and a term (m,) of squared scales."""
+"""Predictions of K fits per member for m rows: means (K, m, H), variances (K, m, V), a term (m,) of squared scales."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutPredictors:
-    """The n predictors fᵢ: the numbers of their fits, their weights, and their scores on their held-out row.
+    """The n predictors fᵢ of cross-conformal intervals, each made without training row i.
 
-    ``fits`` (n, H) and ``variance_fits`` (n, V) are numbers of fits, ``weights`` (n, H) and ``constants`` (n,) those of
-    the posterior without the row, ``scores`` (n,) are Rᵢ, and a scale is v^(``tempering``/2).
+    ``fits`` (n, H) and ``variance_fits`` (n, V) are numbers of fits, ``weights`` (n, H) and ``constants`` (n,) the
+    posterior means without row i, ``scores`` (n,) are Rᵢ; the scale of a variance v is v^(``tempering``/2).
     """
 
     fits: NDArray[Any]
@@ -50,7 +50,7 @@ class HeldOutPredictors:
     tempering: float
 
     def ends(self, outputs: Outputs) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield centres and widths (n, rows) of all predictors for rows, a block of rows at a time."""
+        """Yield centres and half-widths (n, rows) of the n predictors' intervals, a block of rows at a time."""
         all_means, variances, extra = outputs
         K, _, H = all_means.shape
         chosen, variance_of = _chosen(self.fits, K), _chosen(self.variance_fits, K) / self.variance_fits.shape[1]
@@ -58,7 +58,7 @@ class HeldOutPredictors:
         for rows in row_slices(len(extra), rows_within(LARGE_CELLS, len(self.scores))):
             means = _flat(all_means[:, rows])
             middle = means.mean(axis=0)
-            centred = means - middle  # so that the variance among members keeps its digits
+            centred = means - middle  # so that the variance among members loses no digits
             disagreement = chosen @ centred**2 / H - (chosen @ centred / H) ** 2
             v = variance_of @ _flat(variances[:, rows]) + np.maximum(disagreement, 0.0)
             scale = np.sqrt(v**self.tempering + extra[rows])
@@ -67,9 +67,9 @@ class HeldOutPredictors:
     def interval(
         self, outputs: Outputs, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
     ) -> FloatArray:
-        """Return the ends (m, 2) of the interval of each row, infinite if n is too small for the coverage.
+        """Return the limits (m, 2) of the interval of each row, infinite if n is too small for the coverage.
 
-        ``weights`` (n,) are those of the predictors' rows and ``own`` (m,) those of the rows to predict; None: equal.
+        ``weights`` (n,) belong to the training rows, ``own`` (m,) to the rows to predict; None: equal weights.
         """
         found, start = np.empty((len(outputs[2]), 2)), 0
         for centre, width in self.ends(outputs):
@@ -83,10 +83,10 @@ class HeldOutPredictors:
 def upper_end(
     values: FloatArray, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
 ) -> FloatArray:
-    """Return, for each column, the ⌈coverage (n + 1)⌉-th smallest of n values, infinite if it exceeds n.
+    """Return, for each column, the ⌈coverage (n + 1)⌉-th smallest of n values; infinity if this rank exceeds n.
 
-    With weights it is the smallest value up to which the values have a share of at least ``coverage``, where a column
-    has a weight of its ``own`` beside those of the n values.
+    With ``weights`` (n,) it is the smallest value such that the values up to it have at least the share ``coverage`` of
+    the total weight, in which each column also has a weight of its ``own``.
     """
     n = len(values)
     if weights is None:
@@ -106,7 +106,7 @@ def upper_end(
 def weights_without_each(
     post: Posterior, Phi: FloatArray, y: FloatArray, precision: FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
-    """Return the posterior means (n, H) of the weights without each of the rows of the posterior.
+    """Return the posterior means (n, H) of the weights, each with one row left out.
 
     With the residual e and the leverage h of a row, μ₋ᵢ = μₙ - Λₙ⁻¹φ w e/(1 - w h), by Sherman and Morrison.
     """
@@ -118,7 +118,7 @@ def weights_without_each(
 
 
 def _chosen(fits: NDArray[Any], K: int) -> FloatArray:
-    """Return the matrix (n, K·H) with a one for the fit of each member."""
+    """Return a matrix (n, K·H) of zeros and ones that selects, of K fits per member, the numbers ``fits`` (n, H)."""
     n, H = fits.shape
     chosen = np.zeros((n, K, H))
     chosen[np.arange(n)[:, None], fits, np.arange(H)] = 1.0
@@ -126,5 +126,5 @@ def _chosen(fits: NDArray[Any], K: int) -> FloatArray:
 
 
 def _flat(outputs: FloatArray) -> FloatArray:
-    """Return outputs (K, m, H) as (K·H, m)."""
+    """Return the outputs (K, m, H) of all fits as a matrix (K·H, m)."""
     return np.ascontiguousarray(outputs.transpose(0, 2, 1).reshape(-1, outputs.shape[1]))

@@ -1,4 +1,4 @@
-"""The evidence of a prior variance in closed form, and its maximum.
+"""The evidence of a prior variance of the weights in closed form, and the choice of this variance.
 
 The evidence is the marginal likelihood p(y | Φ), with the weights and the noise integrated out.
 """
@@ -19,34 +19,34 @@ from bdkn.inference.statistics import EPS, Directions, Statistics
 from bdkn.typing import FloatArray
 
 _SEARCH_LOW, _SEARCH_HIGH = 1e-8, 1e20
-"""Ends of the search for the prior variance t, as values of t s_max² and of t s_min²."""
+"""Limits of the search for the prior variance t: the lowest t s_max², the highest t s_min², with s singular values."""
 
 _POINTS = 4.0
-"""Grid points per unit of log t of the search for peaks of the evidence, about nine per decade."""
+"""Grid points per unit of log t, about nine per decade, of the search for peaks of the evidence of prior variance t."""
 
 _POINTS_OF_DENSITY = 2.0
-"""Grid points per unit of log t of the search for the most probable t."""
+"""Grid points per unit of log t of the search for the most probable prior variance t."""
 
 
 class Spectrum(NamedTuple):
-    """The statistics of one target in the singular directions of Φ, where an isotropic prior decouples.
+    """Statistics of one target in the basis of singular vectors of Φ, which give the evidence of any prior variance.
 
     With t = σ_β², the prior variance in units of the noise,
 
         bₙ(t) = b₀ + ½ [rest + Σ c²/(1 + t s²)],   log |Λₙ|/|Λ₀| = Σ log(1 + t s²).
 
-    One factorisation, then any t takes O(H) operations.
+    After one singular value decomposition, each t takes O(H) operations.
 
     Parameters
     ----------
     s : array (r,)
         Singular values of Φ that are not zero, the largest first.
     c : array (r,)
-        z = R(β̂ - μ₀) in the basis of the left singular vectors.
+        R(β̂ - μ₀) in the basis of left singular vectors; β̂ are the least-squares weights, RᵀR is ΦᵀWΦ.
     rest : float
-        The squared norm of the residual, with the part of y - Φμ₀ that Φ does not reach.
+        The squared norm of the least-squares residual, the part of y - Φμ₀ that Φ does not explain.
     a : float
-        aₙ = a₀ + n/2.
+        Shape aₙ = a₀ + n/2 of the posterior of σ².
     b0 : float
         Scale b₀ of the prior of σ².
     constant : float
@@ -74,27 +74,27 @@ class Spectrum(NamedTuple):
 
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
-        """Return the spectrum of ``stats`` about the prior mean."""
+        """Return the spectrum of rows with statistics ``stats``, relative to the prior mean of the weights."""
         return cls.of_directions(stats.directions(mean), stats, a0, b0)
 
     @classmethod
     def of_directions(cls, found: Directions, stats: Statistics, a0: float = 0.0, b0: float = 0.0) -> Self:
-        """Return the spectrum of ``stats`` given its ``directions``."""
+        """Return the spectrum of rows with statistics ``stats``, given their singular values and directions."""
         s, c, residual = found
         constant = constant_part(stats.n, stats.sum_log_w, 1, a0, b0)
         return cls(s, c, float(residual[-1]) ** 2, a0 + stats.n / 2.0, b0, constant)
 
     def b(self, t: ArrayLike) -> FloatArray:
-        """Return bₙ(t), for prior variances ``t`` of any shape."""
+        """Return the scale bₙ(t) of the posterior of σ², for prior variances ``t`` of any shape."""
         return np.asarray(self.b0 + (self.rest + 1.0 / (1.0 + self._x(t)) @ self.c**2) / 2.0)
 
     def log_evidence(self, t: ArrayLike) -> FloatArray:
-        """Return the log evidence, for prior variances ``t`` of any shape."""
+        """Return the log evidence of prior variances ``t``, an array of any shape."""
         log_ratio = np.sum(np.log1p(self._x(t)), axis=-1) / 2.0
         return np.asarray(self.constant - xlogy(self.a, self.b(t)) - log_ratio)
 
     def slope(self, log_t: ArrayLike) -> FloatArray:
-        """Return the derivative of the log evidence with respect to log t."""
+        """Return the derivative of the log evidence with respect to log t, the log prior variance."""
         x, c2 = self._x(np.exp(log_t)), self.c**2
         left = 1.0 / (1.0 + x)
         reached = x * left
@@ -104,7 +104,7 @@ class Spectrum(NamedTuple):
 
     @property
     def slope_at(self) -> Callable[[float], float]:
-        """``slope`` as a function of one number, in plain floats, which are faster than arrays of few weights."""
+        """The derivative of the log evidence by log t as a function of one number, fast for few weights."""
         squares = [(s * s, c * c) for s, c in zip(self.s.tolist(), self.c.tolist(), strict=True)]
         a, twice_rest = self.a, 2.0 * self.b0 + self.rest
 
@@ -123,12 +123,12 @@ class Spectrum(NamedTuple):
         return slope
 
     def largest_b(self, t: ArrayLike) -> FloatArray:
-        """Return bₙ(t), for prior variances ``t`` of any shape."""
+        """Return the largest bₙ(t) over the targets, which is ``b`` here, as there is one target."""
         return self.b(t)
 
     @property
     def is_exact(self) -> bool:
-        """True if y = Φμ₀ exactly with b₀ = 0: the evidence is then infinite at every t."""
+        """True if y = Φμ₀ exactly with b₀ = 0: the evidence is then infinite for every prior variance."""
         return bool(self.b(1.0) == 0.0)
 
     def _x(self, t: ArrayLike) -> FloatArray:
@@ -136,9 +136,9 @@ class Spectrum(NamedTuple):
 
 
 class BlockSpectrum(NamedTuple):
-    """``Spectrum`` of a block of q targets: ``c`` is (r, q), ``rest`` and ``b0`` are matrices (q, q).
+    """Statistics of a block of q targets in the basis of singular vectors of Φ, as ``Spectrum`` for one target.
 
-    With the rows cⱼ of c, and Γ_q the multivariate gamma function in the constant,
+    ``c`` is (r, q) with rows cⱼ, ``rest`` and ``b0`` are (q, q), the constant has the multivariate gamma function Γ_q:
 
         bₙ(t) = b₀ + ½ [rest + Σⱼ cⱼcⱼᵀ/(1 + t sⱼ²)],
         log p(Y | Φ, t) = constant - (aₙ + (q - 1)/2) log |bₙ(t)| - (q/2) Σⱼ log(1 + t sⱼ²).
@@ -153,7 +153,7 @@ class BlockSpectrum(NamedTuple):
 
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: ArrayLike = 0.0) -> Self:
-        """Return the spectrum of ``stats`` about the prior mean; a number ``b0`` stands for that times the identity."""
+        """Return the spectrum of rows with statistics ``stats``; a number ``b0`` means b0 times the identity matrix."""
         s, c, residual = stats.directions(mean)
         q, scale = c.shape[1], np.asarray(b0, dtype=np.float64)
         scale = scale if scale.ndim else scale * np.eye(q)
@@ -161,18 +161,18 @@ class BlockSpectrum(NamedTuple):
         return cls(s, c, residual.T @ residual, a0 + stats.n / 2.0, scale, constant)
 
     def b(self, t: ArrayLike) -> FloatArray:
-        """Return bₙ(t) (.., q, q), for prior variances ``t`` of any shape."""
+        """Return the scale matrices bₙ(t) (.., q, q) of the posterior of Σ, for prior variances ``t`` of any shape."""
         left = 1.0 / (1.0 + self._x(t))
         return np.asarray(self.b0 + (self.rest + np.einsum("...j,jp,jq->...pq", left, self.c, self.c)) / 2.0)
 
     def log_evidence(self, t: ArrayLike) -> FloatArray:
-        """Return the log evidence, for prior variances ``t`` of any shape."""
+        """Return the log evidence of prior variances ``t``, an array of any shape."""
         q = self.c.shape[1]
         log_ratio = q * np.sum(np.log1p(self._x(t)), axis=-1) / 2.0
         return np.asarray(self.constant - (self.a + (q - 1) / 2.0) * np.linalg.slogdet(self.b(t))[1] - log_ratio)
 
     def slope(self, log_t: ArrayLike) -> FloatArray:
-        """Return the derivative of the log evidence with respect to log t."""
+        """Return the derivative of the log evidence with respect to log t, the log prior variance."""
         t, q = np.exp(log_t), self.c.shape[1]
         x = self._x(t)
         left = 1.0 / (1.0 + x)
@@ -182,16 +182,16 @@ class BlockSpectrum(NamedTuple):
 
     @property
     def slope_at(self) -> Callable[[float], float]:
-        """``slope`` as a function of one number."""
+        """The derivative of the log evidence by log t as a function of one number, for root searches."""
         return lambda log_t: float(self.slope(log_t))
 
     def largest_b(self, t: ArrayLike) -> FloatArray:
-        """Return the largest bₙ(t) of a target, for prior variances ``t`` of any shape."""
+        """Return the largest diagonal entry of bₙ(t), over the targets, for prior variances ``t`` of any shape."""
         return np.asarray(self.b(t).diagonal(axis1=-2, axis2=-1).max(axis=-1))
 
     @property
     def is_exact(self) -> bool:
-        """True if a combination of the targets is fitted exactly with b₀ = 0: the evidence is infinite at every t."""
+        """True if a linear combination of targets is fitted exactly with b₀ = 0: the evidence is then infinite."""
         return log_determinant(self.b(1.0)) == -math.inf
 
     def _x(self, t: ArrayLike) -> FloatArray:
@@ -199,7 +199,7 @@ class BlockSpectrum(NamedTuple):
 
 
 def constant_part(n: float, sum_log_w: float, q: int, a0: float, b0: float | FloatArray) -> float:
-    """Return the terms of the log evidence of n rows of q targets that depend on neither the targets nor Λ₀."""
+    """Return the terms of the log evidence of n rows of q targets that do not depend on targets or prior precision."""
     a = a0 + n / 2.0
     log_b0 = log_determinant(b0) * (1 if isinstance(b0, np.ndarray) else q)
     is_proper = a0 > 0 and log_b0 > -math.inf
@@ -209,7 +209,7 @@ def constant_part(n: float, sum_log_w: float, q: int, a0: float, b0: float | Flo
 
 
 def log_determinant(b: float | FloatArray) -> float:
-    """Return log b, or log |b| of a positive definite matrix; -inf where it is zero or singular up to rounding."""
+    """Return log b of a number, or log |b| of a positive definite matrix; -inf if b is zero or singular."""
     if not isinstance(b, np.ndarray):
         return math.log(b) if b > 0 else -math.inf
     size = np.sqrt(np.abs(b.diagonal()))
@@ -220,7 +220,7 @@ def log_determinant(b: float | FloatArray) -> float:
 
 
 def _log_gamma(a: float, q: int) -> float:
-    """Return the logarithm of the multivariate gamma function Γ_q(a + (q - 1)/2), of Γ(a) for q = 1."""
+    """Return the logarithm of the multivariate gamma function Γ_q(a + (q - 1)/2), which is Γ(a) for q = 1."""
     return sum(math.lgamma(a + j / 2.0) for j in range(q)) + q * (q - 1) / 4.0 * math.log(math.pi)
 
 
@@ -242,8 +242,8 @@ def choose_prior_variance(
         Statistics of the rows, of one target or of a block.
     method : {"evidence", "paper"} or float, default="evidence"
         "evidence" is the t of the highest evidence. It is searched from t s_max² = 1e-8 to t s_min² = 1e20, with the
-        largest and the smallest singular value of Φ; an optimum outside (below: the members explain nothing beyond the
-        prior mean; above: a perfect fit) is clipped there. "paper" takes five Adam steps of rate 0.1 from t = 1 on
+        largest and the smallest singular value of Φ; an optimum below (the members explain nothing beyond the prior
+        mean) or above (a perfect fit) is clipped to this range. "paper" takes five Adam steps of rate 0.1 from t = 1 on
         log t, and so ends near e^±0.5 unless the slope changes its sign. A number is returned as it is.
     mean : array-like, default=0.0
         Prior mean μ₀ of the weights.
@@ -252,9 +252,9 @@ def choose_prior_variance(
     widest : float, default=inf
         The largest value that (bₙ/aₙ) t, the prior variance of a weight, may have; for "evidence" only.
     size : float, default=inf
-        Usual size of the prior standard deviation √((bₙ/aₙ) t) of a weight; for "evidence" only. If finite, t is the
-        most probable one under a half-t prior with three degrees of freedom of that deviation, of density
-        (1 + (bₙ/aₙ) t/size²)⁻².
+        Usual size of the prior standard deviation √((bₙ/aₙ) t) of a weight; for "evidence" only. If finite, this
+        deviation has a half-t prior with three degrees of freedom, of density (1 + (bₙ/aₙ) t/size²)⁻², and the most
+        probable t is returned.
 
     Returns
     -------
@@ -293,7 +293,7 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, wides
             u += 0.1 * (m / (1 - 0.9**k)) / (math.sqrt(v / (1 - 0.999**k)) + 1e-8)
         return math.exp(u)
 
-    # The ends of the search: t bₙ(t)/aₙ, which rises with t, must not exceed ``widest``.
+    # The limits of the search: t bₙ(t)/aₙ, which rises with t, must not exceed ``widest``.
     def excess(log_t: float) -> float:
         return float(log_t + np.log(spectrum.largest_b(np.exp(log_t)) / spectrum.a / widest))
 
@@ -302,7 +302,7 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, wides
     if widest < np.inf and excess(high) > 0.0:
         high = low if excess(low) >= 0.0 else float(brentq(excess, low, high))
 
-    # The highest evidence: at the best of its peaks, or at an end if it rises towards that.
+    # The highest evidence: at the highest peak, or at a limit of the search if the evidence rises towards it.
     grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * _POINTS)))
     rises, slope_at = spectrum.slope(grid) > 0.0, spectrum.slope_at
     turns = (rises[:-1] & ~rises[1:]).nonzero()[0]
@@ -314,8 +314,8 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, wides
     if size == np.inf:
         return math.exp(best)
 
-    # The highest posterior density, which is not above that t, as the prior falls with t. The evidence can have several
-    # peaks: the search starts at the highest point of a grid.
+    # The highest posterior density is not above the t of the highest evidence, as the prior density falls with t. The
+    # evidence can have several peaks: the search starts at the highest point of a grid.
     def log_posterior(log_t: FloatArray | float) -> FloatArray:
         t = np.exp(log_t)
         squared = t * spectrum.largest_b(t) / spectrum.a / size**2
@@ -331,7 +331,7 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, wides
 
 
 def _peak(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of a decreasing slope; at an end that is a root, rounding may change the sign."""
+    """Return the zero of a decreasing slope between two limits, or a limit if rounding hides the change of sign."""
     if slope(low) <= 0.0:
         return low
     return high if slope(high) >= 0.0 else float(brentq(slope, low, high, xtol=1e-13))

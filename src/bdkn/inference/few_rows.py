@@ -1,8 +1,8 @@
-"""The linear model of rows that are fewer than the weights.
+"""Evidence and posterior of the linear model if there are fewer rows than weights.
 
-With Φᵀ = QLᵀ, L (n, n), the rows determine Qᵀβ only, whose prior under β ~ N(μ₀, σ² t I) is N(Qᵀμ₀, σ² t I) again. So
-W^½ Φ has the singular values of W^½ L, for any precisions W: one factorisation of Φ, then matrices of the size of the
-rows for each W. A posterior is the triangle of the prior with the rows added to it.
+With the QR factorisation Φᵀ = QLᵀ, L (n, n), the rows determine Qᵀβ only, n numbers with the prior N(Qᵀμ₀, σ² t I) if β
+has N(μ₀, σ² t I). For any precisions W of the rows, W^½ Φ has the singular values of the small matrix W^½ L, so that Φ
+is factored only once. The posterior is computed by adding the rows to the triangular root of the prior precision.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bdkn.inference.statistics import RANK_TOLERANCE, WELL_CONDITIONED, Factor, 
 from bdkn.typing import FloatArray
 
 _MANY = 128
-"""Minimum number of weights for which this is faster than the statistics of all weights."""
+"""Minimum number of weights for which ``FewRows`` is faster than statistics of all weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class FewRows:
-    """Rows ``Phi`` (n, H) with n < H and targets y; ``mean`` is μ₀ (H,), ``lower`` L (n, n), ``deviation`` y - Φμ₀."""
+    """Factored rows, fewer than weights: ``mean`` is μ₀ (H,), ``lower`` L (n, n) with Φᵀ = QLᵀ, ``deviation`` y-Φμ₀."""
 
     Phi: FloatArray
     y: FloatArray
@@ -34,7 +34,7 @@ class FewRows:
 
     @classmethod
     def of(cls, Phi: FloatArray, y: FloatArray, mean: FloatArray) -> FewRows | None:
-        """Return the rows in the space that they span; None unless weights are many, and more than the rows."""
+        """Return the factored rows; None if there are fewer than 128 weights, or not more weights than rows."""
         n, H = Phi.shape
         if H < _MANY or n >= H:
             return None
@@ -44,11 +44,11 @@ class FewRows:
     def evidence(
         self, w: FloatArray, counts: FloatArray | None, prior_variance: str | float, widest: float, size: float
     ) -> tuple[float, float] | None:
-        """Return the prior variance t, chosen as in ``choose_prior_variance``, and the log evidence.
+        """Return the prior variance t of the weights, chosen as in ``choose_prior_variance``, and the log evidence.
 
-        None if rows with these precisions ``w`` need the statistics of all weights: the singular values could not be
-        computed, the members are right up to rounding, or t is too large to leave digits in directions where members
-        are equal and the prior alone decides.
+        None if rows with the precisions ``w`` need the statistics of all weights: the singular values could not be
+        computed, the members reproduce the targets up to rounding, or t is so large that no digits are left in
+        directions where members are equal and only the prior decides.
         """
         spectrum = self.spectrum(w, counts)
         if spectrum is None:
@@ -61,7 +61,7 @@ class FewRows:
         return (t, float(spectrum.log_evidence(t))) if is_strong and not is_exact else None
 
     def spectrum(self, w: FloatArray, counts: FloatArray | None) -> Spectrum | None:
-        """Return the spectrum of the rows about μ₀; None if it could not be computed."""
+        """Return the statistics from which the evidence is computed; None if the singular values cannot be computed."""
         rows, n, sum_log_w = read_chunk((self.lower, self.deviation, w, counts))
         columns = rows.columns_from(np.zeros(len(self.lower)))
         U, s, _, failed = lapack.dgesdd(columns[:, :-1])
@@ -75,7 +75,7 @@ class FewRows:
     def condition(
         self, w: FloatArray, counts: FloatArray | None, prior: Prior
     ) -> tuple[FloatArray, FloatArray, float, float]:
-        """Return μₙ, Rₙ, aₙ and bₙ as ``posterior.condition`` does."""
+        """Return the posterior: mean μₙ, root Rₙ of the precision RₙᵀRₙ, and aₙ, bₙ of the noise variance."""
         rows, n, _ = read_chunk((self.Phi, self.y, w, counts))
         H = len(self.mean)
         start = Factor.empty(self.mean)

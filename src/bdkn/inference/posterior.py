@@ -2,8 +2,8 @@
 
     β | σ² ~ N(μ₀, σ² Λ₀⁻¹),  σ² ~ Inv-Gamma(a₀, b₀),  y | β, σ² ~ N(Φβ, σ² W⁻¹).
 
-The prior is read as H more rows Λ₀^½ with targets Λ₀^½ μ₀, so that the posterior is one more QR factorisation and 2bₙ a
-sum of squares. The textbook formula yᵀy + μ₀ᵀΛ₀μ₀ - μₙᵀΛₙμₙ subtracts large numbers to get a small one.
+The prior is treated as H more rows Λ₀^½ with targets Λ₀^½ μ₀, so that the posterior is one more QR factorisation and
+2bₙ a sum of squares. The textbook formula yᵀy + μ₀ᵀΛ₀μ₀ - μₙᵀΛₙμₙ subtracts large numbers to get a small number.
 
 **Leave-one-out** predictions need no second fit. To take an observation of row i, of relative precision w, out of the
 posterior (Λₙ, μₙ, aₙ, bₙ) is a rank-one downdate. With the residual e = yᵢ - φᵢᵀμₙ and the leverage h = w φᵢᵀΛₙ⁻¹φᵢ,
@@ -11,7 +11,7 @@ Sherman and Morrison give
 
     φᵢᵀμ₋ᵢ = yᵢ - e/(1 - h),   a₋ᵢ = aₙ - ½,   b₋ᵢ = bₙ - ½ w e²/(1 - h),   φᵢᵀΛ₋ᵢ⁻¹φᵢ = φᵢᵀΛₙ⁻¹φᵢ/(1 - h).
 
-Of a row that counts c < 1 times no more than that can be taken out: w becomes cw in h and b₋ᵢ, and ½ becomes c/2. For a
+From a row that counts c < 1 times, only c can be taken out: w becomes cw in h and b₋ᵢ, and ½ becomes c/2. For a
 block of targets, e is a row of q residuals and e² becomes eeᵀ.
 
 **A block** of targets Y (n, q), with weights β (H, q) and the covariance Σ (q, q) of the noise of a row, has
@@ -48,7 +48,7 @@ _MAX_FLOAT = float(np.finfo(np.float64).max)
 """Maximum number in double precision."""
 
 ROUNDING = float((16.0 * EPS) ** 2)
-"""Share of the squared targets below which squared errors are rounding errors."""
+"""Ratio of squared errors to squared targets below which the errors are only rounding errors."""
 
 
 @stored
@@ -71,12 +71,12 @@ class Prior:
         projected out of the rows beforehand.
     b0 : float or array-like (q, q), default=0.0
         Scale of the prior of σ². ``a0 = b0 = 0`` is Jeffreys' prior 1/σ². For a block of targets a number stands for
-        that times the identity.
+        the number times the identity matrix.
 
     Attributes
     ----------
     root : array (H, H)
-        A square root of the precision, rootᵀ root = precision.
+        A matrix root of the precision, rootᵀ root = precision.
     is_definite : bool
         Whether the precision is positive definite.
 
@@ -126,14 +126,14 @@ class Prior:
     def isotropic(
         cls, n_weights: int, variance: float, mean: ArrayLike = 0.0, a0: float = 0.0, b0: ArrayLike = 0.0
     ) -> Self:
-        """Return the prior with Λ₀ = I/σ_β², σ_β² = ``variance``: all members have the same prior."""
+        """Return a prior with the same ``variance`` σ_β² for all weights, in units of the noise: Λ₀ = I/σ_β²."""
         check_number("n_weights", n_weights, low=1, whole=True)
         check_number("variance", variance, low=0.0, strict=True)
         return cls(mean, np.full(n_weights, 1.0 / variance), a0, b0)
 
     @classmethod
     def shrinking(cls, mean: FloatArray, variance: float) -> Self:
-        """Return ``isotropic`` about a valid mean (H,), without checks."""
+        """Return the prior of independent weights with this mean (H,) and ``variance``, without checks of arguments."""
         prior, identity = cls.__new__(cls), np.eye(len(mean))
         precision, root = identity * (1.0 / variance), identity * math.sqrt(1.0 / variance)
         prior.__dict__.update(mean=mean, precision=precision, a0=0.0, b0=0.0, root=root, is_definite=True)
@@ -151,7 +151,7 @@ class Prior:
 
 
 def condition(stats: Statistics, prior: Prior) -> tuple[FloatArray, FloatArray, float, Any]:
-    """Return μₙ, Rₙ with RₙᵀRₙ = Λₙ, aₙ and bₙ, which is a number for one target and a matrix for a block.
+    """Return the posterior: μₙ, Rₙ with RₙᵀRₙ = Λₙ, aₙ and bₙ (a number for one target, a matrix for a block).
 
     One QR factorisation of [[R, z], [0, ρ], [Λ₀^½, Λ₀^½ (μ₀ - ref)]] = Q [[Rₙ, zₙ], [0, ρₙ]] gives equations (6) to (9)
     of the paper: μₙ = ref + Rₙ⁻¹zₙ, Λₙ = RₙᵀRₙ, aₙ = a₀ + n/2 and bₙ = b₀ + ½ρₙᵀρₙ. Large columns go first, so that a
@@ -202,7 +202,7 @@ def log_evidence(stats: Statistics, given: Prior | Posterior | BlockPosterior) -
     stats : Statistics
         Statistics of the rows.
     given : Prior or Posterior or BlockPosterior
-        The prior, with a positive definite precision; or the posterior of the rows, if it is there already.
+        The prior, with a positive definite precision; or the posterior of the rows, if it is already computed.
 
     Returns
     -------
@@ -282,21 +282,21 @@ class Posterior:
 
     @property
     def precision(self) -> FloatArray:
-        """The matrix Λₙ = Λ₀ + ΦᵀWΦ."""
+        """The posterior precision Λₙ = Λ₀ + ΦᵀWΦ of the weights."""
         return self.root.T @ self.root
 
     @property
     def scale_matrix(self) -> FloatArray:
-        """The matrix (b/a) Λₙ⁻¹, the shape of the Student-t distribution of β."""
+        """The scale matrix (b/a) Λₙ⁻¹ of the Student-t distribution of the weights β."""
         return self.kernel(np.eye(len(self.mean)))
 
     @property
     def covariance(self) -> FloatArray:
-        """The covariance b/(a-1) Λₙ⁻¹ of β, which exists for more than two degrees of freedom."""
+        """The covariance b/(a-1) Λₙ⁻¹ of the weights β, which exists for more than two degrees of freedom."""
         return MultivariateT(self.df, self.mean, self.scale_matrix).cov()
 
     def predictive(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> StudentT:
-        """Return St(2a, φᵀμₙ, (b/a)(v + φᵀΛₙ⁻¹φ)) for each row φ of ``Phi``: equation (5) of the paper.
+        """Return the prediction St(2a, φᵀμₙ, (b/a)(v + φᵀΛₙ⁻¹φ)) of each row φ of ``Phi``: equation (5) of the paper.
 
         ``noise`` is v, the variance of a row relative to σ²: 1 in the paper, one number per row in the heteroscedastic
         form, 0 for the noise-free function.
@@ -304,7 +304,7 @@ class Posterior:
         return StudentT(self.df, *self.location_scale(Phi, noise))
 
     def location_scale(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return centre and scale of ``predictive``."""
+        """Return the locations (n,) and the scales (n,) of the Student-t predictions of ``predictive``."""
         phi, v = checked_features(Phi, len(self.mean)), np.asarray(noise, dtype=np.float64)
         if v.shape not in ((), phi.shape[:1]):
             raise InvalidParameterError(f"noise must be a number, or one per row of {len(phi)}; got shape {v.shape}")
@@ -316,13 +316,13 @@ class Posterior:
         return leverage(self.root, checked_features(Phi, len(self.mean)))
 
     def joint(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> MultivariateT:
-        """Return the distribution of all rows together, which share β and σ²; its marginals are ``predictive``."""
+        """Return the joint prediction of all rows, which share β and σ²; its marginals are ``predictive``."""
         phi = checked_features(Phi, len(self.mean))
         v = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(phi))
         return MultivariateT(self.df, phi @ self.mean, self.kernel(phi) + self.b / self.a * np.diag(v))
 
     def kernel(self, Phi: ArrayLike, Phi2: ArrayLike | None = None) -> FloatArray:
-        """Return (b/a) Φ Λₙ⁻¹ Φ₂ᵀ, the Student-t shape of the noise-free function; Φ₂ = Φ if not given."""
+        """Return (b/a) Φ Λₙ⁻¹ Φ₂ᵀ, the scale matrix of the noise-free function between rows; Φ₂ = Φ if not given."""
         H = len(self.mean)
         left = whitened(self.root, checked_features(Phi, H))
         right = left if Phi2 is None else whitened(self.root, checked_features(Phi2, H))
@@ -331,9 +331,9 @@ class Posterior:
     def leave_one_out(
         self, Phi: ArrayLike, y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
     ) -> StudentT:
-        """Return the leave-one-out predictive of each row of the posterior, in closed form.
+        """Return the prediction of each row of the posterior from all other rows, in closed form.
 
-        The prior mean and variance are kept as they are. Of a row that counts several times, one observation is taken
+        The prior mean and variance are kept as they are. If a row counts several times, only one observation is left
         out.
         """
         phi, targets = checked_features(Phi, len(self.mean)), np.asarray(y, dtype=np.float64)
@@ -341,7 +341,7 @@ class Posterior:
         return StudentT(*leave_out(self, phi, targets, w, None if counts is None else np.asarray(counts, np.float64)))
 
     def weights(self) -> StudentT:
-        """Return the marginal distribution of each weight."""
+        """Return the marginal Student-t distribution of each weight."""
         return StudentT(self.df, self.mean, np.sqrt(np.diag(self.scale_matrix)))
 
     def noise(self) -> Any:
@@ -357,7 +357,7 @@ class Posterior:
     def draw(
         self, size: int = 1, random_state: int | np.random.Generator | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``size`` joint draws: the weights (size, H) and the noise variances (size,)."""
+        """Return ``size`` joint draws from the posterior: weights (size, H) and noise variances (size,)."""
         check_number("size", size, low=0, whole=True)
         generator = np.random.default_rng(random_state)
         σ2 = self.b / generator.standard_gamma(self.a, size)
@@ -382,7 +382,7 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
 
     See Also
     --------
-    block_posterior : The same for several targets.
+    block_posterior : The posterior for several targets.
 
     Examples
     --------
@@ -406,7 +406,7 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
 def leave_out(
     post: Posterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
 ) -> tuple[float | FloatArray, FloatArray, FloatArray]:
-    """Return degrees of freedom, centre and scale of the leave-one-out predictive of each row, for one target."""
+    """Return degrees of freedom, location and scale of each row's leave-one-out prediction, for one target."""
     c, a, e, h, left = _without_each_row(post, phi, y, w, counts)
     b = np.maximum(post.b - c * w * e**2 / left / 2.0, EPS * post.b)
     df: float | FloatArray = 2.0 * post.a - 1.0 if counts is None else 2.0 * a
@@ -414,7 +414,7 @@ def leave_out(
 
 
 def without_rounding(post: Posterior, stats: Statistics) -> Posterior:
-    """Return the posterior with b = 0 if b is rounding error: the members are exactly right."""
+    """Return the posterior, with b = 0 if b is only rounding error because members reproduce the targets."""
     root, ref = stats.factor.root, stats.factor.ref
     with np.errstate(over="ignore", invalid="ignore"):
         squares = float(np.sum(np.square(root[:, -1] + root[:, :-1] @ ref)))  # Σ w c y²
@@ -472,18 +472,18 @@ class BlockPosterior:
 
     @property
     def precision(self) -> FloatArray:
-        """The matrix Λₙ = Λ₀ + ΦᵀWΦ, which all targets share."""
+        """The posterior precision Λₙ = Λ₀ + ΦᵀWΦ of the weights, the same for all targets."""
         return self.root.T @ self.root
 
     def target(self, number: int) -> Posterior:
-        """Return the posterior of one target, as a fit to it alone gives it."""
+        """Return the posterior of one target, by number; a fit to this target alone gives the same."""
         prior, b0 = self.prior, self.prior.b0
         mean = prior.mean if prior.mean.ndim == 1 else prior.mean[:, number]
         own = Prior(mean, prior.precision, prior.a0, float(b0[number, number]) if isinstance(b0, np.ndarray) else b0)
         return Posterior(self.mean[:, number], self.root, self.a, float(self.b[number, number]), own)
 
     def predictive(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> VectorT:
-        """Return St_q(2a, φᵀμₙ, (v + φᵀΛₙ⁻¹φ) b/a) for each row φ of ``Phi``.
+        """Return the prediction St_q(2a, φᵀμₙ, (v + φᵀΛₙ⁻¹φ) b/a) of each row φ of ``Phi``.
 
         ``noise`` is v, the covariance of a row in units of Σ: a number, or one per row; 0 for the noise-free function.
         """
@@ -492,7 +492,7 @@ class BlockPosterior:
         return VectorT(self.df, phi @ self.mean, (v + leverage(self.root, phi))[:, None, None] * (self.b / self.a))
 
     def joint(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> MatrixT:
-        """Return the distribution of all rows together, which share β and Σ; its marginals are ``predictive``."""
+        """Return the joint prediction of all rows, which share β and Σ; its marginals are ``predictive``."""
         phi = checked_features(Phi, len(self.mean))
         v = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(phi))
         x = whitened(self.root, phi)
@@ -501,7 +501,7 @@ class BlockPosterior:
     def leave_one_out(
         self, Phi: ArrayLike, Y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
     ) -> VectorT:
-        """Return the leave-one-out predictive of each row of the posterior, in closed form."""
+        """Return the prediction of each row of the posterior from all other rows, in closed form."""
         phi, targets = checked_features(Phi, len(self.mean)), np.asarray(Y, dtype=np.float64)
         if targets.shape != (len(phi), self.n_targets):
             raise InvalidParameterError(f"Y must be ({len(phi)}, {self.n_targets}); got shape {targets.shape}")
@@ -533,7 +533,7 @@ class BlockPosterior:
     def draw(
         self, size: int = 1, random_state: int | np.random.Generator | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``size`` joint draws: the weights (size, H, q) and the noise covariances (size, q, q)."""
+        """Return ``size`` joint draws from the posterior: weights (size, H, q) and noise covariances (size, q, q)."""
         check_number("size", size, low=0, whole=True)
         self._check_regular()
         generator, (H, q) = np.random.default_rng(random_state), self.mean.shape
@@ -558,7 +558,7 @@ def block_posterior(stats: Statistics, prior: Prior) -> BlockPosterior:
     stats : Statistics
         Statistics of the rows, with targets Y (n, q).
     prior : Prior
-        Prior of β and Σ. A mean (H,) holds for every target, a number ``b0`` stands for that times the identity.
+        Prior of β and Σ. A mean (H,) holds for every target; a number ``b0`` means b0 times the identity.
 
     Returns
     -------
@@ -567,7 +567,7 @@ def block_posterior(stats: Statistics, prior: Prior) -> BlockPosterior:
 
     See Also
     --------
-    posterior : The same for one target.
+    posterior : The posterior for one target.
 
     Examples
     --------
@@ -595,7 +595,7 @@ def block_posterior(stats: Statistics, prior: Prior) -> BlockPosterior:
 def _without_each_row(
     post: Posterior | BlockPosterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return for each row: the count c that is left out, a₋ᵢ, the residual e, φᵢᵀΛₙ⁻¹φᵢ, and 1 - h."""
+    """Return for each row what leaving it out needs: count c, a₋ᵢ, residual e, φᵢᵀΛₙ⁻¹φᵢ, and 1 - h (leverage h)."""
     c = np.ones(len(y)) if counts is None else np.minimum(counts, 1.0)
     a = post.a - c / 2.0
     if np.any(a <= 0.0):
@@ -623,15 +623,15 @@ def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
 
 
 def _log_volume(root: FloatArray) -> float:
-    """Return log|det R| for R that is upper triangular after a permutation of columns."""
+    """Return log|det R| of a matrix R, ``root``, that is upper triangular after a permutation of its columns."""
     pivots = root.diagonal().tolist()
-    if 0.0 in pivots:  # the columns are in another order: in all but one, a zero comes to lie on the diagonal
+    if 0.0 in pivots:  # the columns are permuted: only in triangular order has the diagonal no zero
         pivots = root[:, triangular_order(root)].diagonal().tolist()
     return sum(map(math.log, map(abs, pivots)))
 
 
 def solve(root: FloatArray, b: FloatArray) -> FloatArray:
-    """Return R⁻¹b for R upper triangular after a permutation of columns, and (H, n) ``b``."""
+    """Return R⁻¹b (H, n) for a matrix R, ``root``, that is upper triangular after a permutation of its columns."""
     x = np.empty_like(b)
     order = triangular_order(root)
     x[order] = blas.dtrsm(1.0, root[:, order], b)
@@ -639,7 +639,7 @@ def solve(root: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def checked_features(Phi: ArrayLike, H: int) -> FloatArray:
-    """Return Φ (rows, H) as floats in row order."""
+    """Return the design matrix Φ (rows, H) as C-contiguous floats; raise if its shape is wrong."""
     phi = np.ascontiguousarray(Phi, dtype=np.float64)
     if phi.ndim != 2 or phi.shape[1] != H:
         raise InvalidParameterError(f"Phi must be (rows, {H}); got shape {phi.shape}")

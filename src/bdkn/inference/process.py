@@ -1,4 +1,4 @@
-"""The model as a Gaussian process given σ², and as a Student-t process with σ² integrated out."""
+"""The Bayesian linear model as a Gaussian process given σ², and as a Student-t process with σ² integrated out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prior_mean(Phi: ArrayLike, prior: Prior) -> FloatArray:
 
 
 def transformed_features(Phi: ArrayLike, prior: Prior) -> FloatArray:
-    """Return Φ̃ with Φ̃Φ̃ᵀ = ΦΛ₀⁻¹Φᵀ, the finite-rank form of the kernel, by a triangular root of Λ₀⁻¹.
+    """Return features Φ̃ whose inner products are the prior kernel: Φ̃Φ̃ᵀ = ΦΛ₀⁻¹Φᵀ, with the prior precision Λ₀.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def transformed_features(Phi: ArrayLike, prior: Prior) -> FloatArray:
 def induced_kernel(
     Phi: ArrayLike, Phi2: ArrayLike | None = None, *, prior: Prior, noise_variance: float = 1.0
 ) -> FloatArray:
-    """Return the kernel k(φ, φ' | σ²) = σ² φᵀΛ₀⁻¹φ' between rows.
+    """Return the prior covariance of the predicted function between rows, the kernel k(φ, φ' | σ²) = σ² φᵀΛ₀⁻¹φ'.
 
     With Λ₀ = I/σ_β² this is σ² σ_β² Σ_h φ_h φ'_h.
 
@@ -77,11 +77,11 @@ def induced_kernel(
     Phi : array-like (n, H)
         Means of the members.
     Phi2 : array-like (m, H), optional
-        The same for other rows; ``Phi`` by default.
+        Means of the members for other rows; ``Phi`` by default.
     prior : Prior
         Prior of the weights, with a positive definite precision.
     noise_variance : float, default=1.0
-        σ².
+        Noise variance σ².
 
     Returns
     -------
@@ -104,8 +104,8 @@ def induced_kernel(
 class StudentTProcess:
     """The process f = φᵀβ with β and σ² integrated out: any finite set of its values is multivariate Student-t.
 
-    It is the posterior of functions, so all its paths lie in the span of the H members. The process before any data is
-    ``StudentTProcess(posterior(Statistics.empty(H), prior))``, for a proper prior.
+    It is the posterior of the predicted function; all its paths are linear combinations of the H members. The process
+    before any data is ``StudentTProcess(posterior(Statistics.empty(H), prior))``, for a proper prior.
 
     Parameters
     ----------
@@ -126,31 +126,31 @@ class StudentTProcess:
 
     @property
     def df(self) -> float:
-        """The degrees of freedom of every marginal."""
+        """The degrees of freedom of every marginal distribution."""
         return self.posterior.df
 
     def mean(self, Phi: ArrayLike) -> FloatArray:
-        """Return the mean function φᵀμₙ."""
+        """Return the mean function φᵀμₙ at each row."""
         return np.asarray(Phi, dtype=np.float64) @ self.posterior.mean
 
     def shape(self, Phi: ArrayLike, Phi2: ArrayLike | None = None) -> FloatArray:
-        """Return the shape (b/a) φᵀΛₙ⁻¹φ' between rows, the kernel of the process, of rank at most H."""
+        """Return the kernel (b/a) φᵀΛₙ⁻¹φ' of the process, its scale matrix between rows, of rank at most H."""
         return self.posterior.kernel(Phi, Phi2)
 
     def covariance(self, Phi: ArrayLike, Phi2: ArrayLike | None = None) -> FloatArray:
-        """Return the covariance b/(a-1) φᵀΛₙ⁻¹φ' between rows, which exists for ``df`` above 2."""
+        """Return the covariance b/(a-1) φᵀΛₙ⁻¹φ' of the function between rows, which exists for ``df`` above 2."""
         check_number("df", self.df, low=2.0, strict=True)
         return self.shape(Phi, Phi2) / (1.0 - 2.0 / self.df)
 
     def marginal(self, Phi: ArrayLike) -> StudentT:
-        """Return the distribution of f at each row on its own."""
+        """Return the marginal Student-t distribution of the function at each row."""
         return self.posterior.predictive(Phi, noise=0.0)
 
     def joint(self, Phi: ArrayLike) -> MultivariateT:
-        """Return the distribution of f at all rows together."""
+        """Return the joint Student-t distribution of the function at all rows."""
         return self.posterior.joint(Phi, noise=0.0)
 
     def paths(self, Phi: ArrayLike, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return ``size`` random functions at the rows, ``(rows, size)``, each a combination of the members."""
+        """Return the values (rows, size) of random functions at the rows, each a linear combination of members."""
         β, _ = self.posterior.draw(size, random_state)
         return np.asarray(Phi, dtype=np.float64) @ β.T

@@ -2,7 +2,7 @@
 
 Step 1, training: H networks φₕ are trained independently on all rows. Step 2, inference over their outputs: construct
 the design matrix Φ, optimize σ_β² by the log marginal likelihood (10), compute μₙ, Λₙ, aₙ, bₙ by (6) to (9), and obtain
-the predictive by (5). Numbers are those of the equations in the paper and in ``docs/math.md``.
+the predictive by (5). The numbers of equations are as in the paper and in ``docs/math.md``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bdkn.inference.rowwise import posterior_of_few
 from bdkn.inference.statistics import Chunk, Statistics
 
 _MAX_NUMBERS, _MAX_MEMBERS = 2**15, 16
-"""Numbers in [Φ, y], and members, up to which one compiled step is faster than LAPACK."""
+"""Maximum numbers of entries of [Φ, y], and of members, for which one compiled function is faster than LAPACK."""
 
 
 def published_combination(chunks: Iterable[Chunk], prior_variance: str | float = "evidence") -> Combination:
-    """Fit the published model: constant noise, prior mean zero, no constant, the posterior's own tails.
+    """Fit the model of the paper: constant noise variance, prior mean zero, no intercept, tails of the posterior.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def published_combination(chunks: Iterable[Chunk], prior_variance: str | float =
         Phi, y = np.asarray(Phi), np.asarray(y)
         is_table = Phi.ndim == 2 and y.shape == Phi.shape[:1] and all(part is None for part in weights)
         if is_table and 0 < Phi.shape[1] <= _MAX_MEMBERS and 0 < Phi.size + y.size <= _MAX_NUMBERS:
-            # Copied, for the arrays of a chunk may be used again for the next one; Φ by column.
+            # Copied, since the arrays of a chunk may be reused for the next chunk; Φ in column order.
             Phi, y = np.array(Phi.T, np.float64, order="C").T, np.array(y, np.float64)
             start = [(Phi, y), *islice(chunks, 1)]
             if len(start) == 1 and (found := posterior_of_few(Phi, y)) is not None:
@@ -63,7 +63,7 @@ def published_combination(chunks: Iterable[Chunk], prior_variance: str | float =
                 post = Posterior(μ, root, n / 2.0, b, Prior.shrinking(np.zeros(len(μ)), t))
                 return Combination(post, t, evidence, n, 0.0, 1.0, Tails(n, 1.0), intercept=False)
     stats = Statistics.from_chunks(chain(start, chunks))  # Φ and y, as a triangle
-    t = choose_prior_variance(stats, prior_variance)  # σ_β², of the highest evidence (10) or after five steps to it
+    t = choose_prior_variance(stats, prior_variance)  # σ_β², by the highest evidence (10) or five steps towards it
     prior = Prior.shrinking(np.zeros(stats.n_weights), t)  # μ₀ = 0, Λ₀ = I/σ_β², a₀ = b₀ = 0
     post = posterior(stats, prior)  # μₙ, Λₙ, aₙ, bₙ: (6) to (9)
     evidence, tails = log_evidence(stats, post), Tails(post.df, 1.0)

@@ -1,8 +1,8 @@
 """Leverage and predictive scale of rows, by compiled loops or by NumPy.
 
-The loops are written in NumPy, as the mathematics reads, and compiled in ``bdkn.kernels.conjugate``, with the same
-numbers up to rounding in a fraction of the time if rows are few. Compiled code is used unless ``compiled(False)`` is in
-force. The inference reaches it through this module only.
+Each formula is written twice: in NumPy here, and as compiled loops in ``bdkn.kernels.conjugate``, which give the same
+numbers up to rounding in a fraction of the time if rows are few. Compiled code is used unless ``compiled(False)`` is
+active. In ``bdkn.inference`` only this module calls it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bdkn.inference.statistics import RANK_TOLERANCE
 from bdkn.typing import FloatArray, IndexArray
 
 _are_compiled = True
-"""True if compiled code is used."""
+"""Whether the functions of this module call compiled code (True) or use NumPy (False); set by ``compiled``."""
 
 
 @contextmanager
 def compiled(enabled: bool) -> Iterator[None]:
-    """Use compiled code for the closed form, or NumPy only, inside a ``with`` block.
+    """Use compiled code for the Bayesian linear model, or NumPy only, inside a ``with`` block.
 
     Both give the same numbers to rounding. The choice holds for all threads of the process.
 
@@ -34,7 +34,7 @@ def compiled(enabled: bool) -> Iterator[None]:
     Returns
     -------
     context manager
-        On leaving it, the choice before it holds again.
+        At the end of the block, the earlier choice holds again.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def compiled(enabled: bool) -> Iterator[None]:
 def location_scale(
     root: FloatArray, μ: FloatArray, Phi: FloatArray, noise: FloatArray, unit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return φᵀμ and √(unit (v + φᵀ(RᵀR)⁻¹φ)) for each row φ of ``Phi``, with R as in ``whitened``, v the ``noise``."""
+    """Return location φᵀμ and scale √(unit (noise + φᵀ(RᵀR)⁻¹φ)) of the prediction of each row φ; R is ``root``."""
     if _are_compiled:
         from bdkn.kernels import conjugate
 
@@ -69,7 +69,7 @@ def location_scale(
 
 
 def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return φᵀ(RᵀR)⁻¹φ for each row φ of ``Phi``, with R as in ``whitened``."""
+    """Return the leverage φᵀ(RᵀR)⁻¹φ of each row φ of ``Phi``; ``root`` is R, with the posterior precision RᵀR."""
     if _are_compiled:
         from bdkn.kernels import conjugate
 
@@ -79,10 +79,10 @@ def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 
 def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return R⁻ᵀΦᵀ (H, n) for R that is upper triangular after a permutation of columns.
+    """Whiten the rows of ``Phi``: return R⁻ᵀΦᵀ (H, n), where ``root`` is R, with the posterior precision RᵀR.
 
-    Entry k is the part of φ that the entries before it do not explain, divided by the pivot. If that part is rounding
-    error, the entry is zero: a small pivot would make it large.
+    R is upper triangular after a permutation of its columns. A remainder of the forward substitution that is only
+    rounding error is set to zero, since the division by a small pivot would make it large.
     """
     if _are_compiled:
         from bdkn.kernels import conjugate
@@ -100,15 +100,15 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 
 def triangular_order(root: FloatArray) -> IndexArray:
-    """Return the column order that makes the invertible ``root`` triangular: by the last nonzero entry."""
+    """Return the order of columns in which the invertible ``root`` is upper triangular: by last nonzero entry."""
     zeros_below: IndexArray = (root[::-1] != 0.0).argmax(axis=0)
     return (-zeros_below).argsort()
 
 
 def posterior_of_few(Phi: FloatArray, y: FloatArray) -> tuple[float, FloatArray, FloatArray, float, float] | None:
-    """Return σ_β², the root of Λₙ, μₙ, bₙ and the log evidence of the published method for few rows, in one step.
+    """Fit the model of the paper to few rows; return σ_β², a root of Λₙ, μₙ, bₙ and the log evidence.
 
-    None if compiled code is not used, or if the rows need more careful code: members are nearly collinear, reproduce
+    None if compiled code is not used, or if the rows need more accurate code: members are nearly collinear, reproduce
     the targets up to rounding, or are not finite.
     """
     if not _are_compiled:
@@ -122,6 +122,6 @@ def posterior_of_few(Phi: FloatArray, y: FloatArray) -> tuple[float, FloatArray,
 
 
 def _check_shapes(root: FloatArray, Phi: FloatArray) -> None:
-    """Raise unless R is (H, H) for rows (n, H): compiled code does not check where it reads."""
+    """Raise unless ``root`` is (H, H) for rows ``Phi`` (n, H), since compiled code does not check its indices."""
     if Phi.ndim != 2 or root.shape != (Phi.shape[1], Phi.shape[1]):
         raise InvalidParameterError(f"root must be (H, H) for Phi (n, H); got {root.shape} and {Phi.shape}")

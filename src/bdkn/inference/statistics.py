@@ -12,7 +12,7 @@ A factorisation of [Φ, y] contains the norm of the residual only to 1e-16 ‖y�
 a large mean and a small variance, no digit of it may be left. So whenever the residual is far below ‖z‖, the
 least-squares solution becomes the new reference ``ref``, and the rows are factored again, with the column y - Φ ref
 computed in twice the precision: one step of iterative refinement, done while the rows stream past. Afterwards only
-differences from ``ref``, which are small, are multiplied. While ``ref`` is zero it costs nothing.
+differences from ``ref``, which are small, are multiplied. While ``ref`` is zero, this costs nothing.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ RANK_TOLERANCE = 4.0 * EPS
 """Singular values below H times this, relative to the largest, are rounding errors and count as zero."""
 
 WELL_CONDITIONED = 1e-6
-"""Ratio of smallest to largest singular value above which a factor is used as it is: ten digits remain."""
+"""Ratio of smallest to largest singular value above which a factor needs no cleaning: ten digits remain."""
 
 Chunk = Sequence[Any]
-"""(Φ, y), (Φ, y, precision) or (Φ, y, precision, counts); an absent entry may be None."""
+"""Rows that are processed together: (Φ, y), (Φ, y, precision) or (Φ, y, precision, counts); absent ones may be None."""
 
 Directions = tuple[FloatArray, FloatArray, FloatArray]
-"""Singular values of Φ, the targets in its left singular directions, and what Φ does not reach of them."""
+"""Singular values of Φ, the targets in the basis of its left singular vectors, and their least-squares residuals."""
 
 _CHUNK_NUMBERS = 2**15
-"""Numbers of a chunk that are factored together. A quarter of a megabyte stays in the second-level cache, and is too
-little for BLAS to start its threads, which on a busy machine cost a hundred times more than they save."""
+"""How many numbers of a chunk are factored together. A quarter of a megabyte stays in the second-level cache, and is
+too little for BLAS to start its threads, which on a busy machine cost a hundred times more than they save."""
 
 _MAX_SQUARABLE = 1e150
-"""Magnitude above which squares may overflow."""
+"""Magnitude of numbers above which their squares may overflow."""
 
 _REFINE_BELOW = 1e-3
-"""Ratio of the residual norm to ‖z‖ below which a new reference is computed: the norm has lost three digits."""
+"""Ratio of the residual norm to ‖z‖ below which ``ref`` is computed again: the norm has lost three digits."""
 
 _MAX_REFERENCE = 1e4
-"""Maximum coefficient of ``ref``, relative to the size that the fit needs: larger ones lose digits of ref + R⁻¹z."""
+"""Maximum coefficient of ``ref``, relative to the size that the fit needs; larger ones cost digits of the solution."""
 
 _REFINEMENTS = 2
-"""Maximum number of changes of the reference for one set of rows."""
+"""Maximum number of changes of the reference weights ``ref`` when a set of rows is added."""
 
 _REMOVAL_ERROR, _REMOVAL_ERROR_OF_TARGETS = 1e-8, 1e-12
 """Relative rounding errors of columns and of targets that are tolerated when rows are removed."""
@@ -75,11 +75,11 @@ _NOT_CONTAINED = (
 )
 
 _SPLITTER = 134217729.0
-"""Veltkamp's constant 2^27 + 1: times x, it splits the 53 bits of x into two halves whose products are exact."""
+"""Veltkamp's constant 2^27 + 1, which splits the 53 bits of a number into two halves whose products are exact."""
 
 
 class Observations(NamedTuple):
-    """Rows of a least-squares problem with targets relative to the weights ``ref``: r = y - Φ ref.
+    """Rows Φ of a least-squares problem, with targets relative to the weights ``ref``: r = y - Φ ref.
 
     Every row is multiplied by its ``scale``, the square root of its precision times its count (None: one).
     """
@@ -90,7 +90,7 @@ class Observations(NamedTuple):
     scale: FloatArray | None = None
 
     def targets_from(self, ref: FloatArray) -> FloatArray:
-        """Return the targets relative to other weights, r - Φ (ref - self.ref)."""
+        """Return the targets relative to other weights ``ref``, computed as r - Φ (ref - self.ref)."""
         if ref.tolist() == self.ref.tolist():
             return self.r
         step = ref - self.ref
@@ -99,7 +99,7 @@ class Observations(NamedTuple):
         return np.stack([residual(self.phi, r, β) for r, β in zip(self.r.T, step.T, strict=True)], axis=1)
 
     def columns_from(self, ref: FloatArray) -> FloatArray:
-        """Return [Φ, ``targets_from(ref)``] with the rows scaled, in the column order LAPACK needs."""
+        """Return the scaled rows [Φ, y - Φ ref] for other weights ``ref``, in the column order that LAPACK needs."""
         H, targets = len(ref), self.targets_from(ref)
         targets = targets[:, None] if ref.ndim == 1 else targets
         columns = np.empty((len(targets), H + targets.shape[1]), order="F")
@@ -112,30 +112,30 @@ class Observations(NamedTuple):
 @stored
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The upper triangle ``root`` = [R Z; 0 P] of rows [Φ, y - Φ ref], and ``ref``."""
+    """QR factor of rows: the upper triangle ``root`` = [R Z; 0 P] of [Φ, y - Φ ref], and the weights ``ref``."""
 
     root: Annotated[FloatArray, floats("W+1", "W+1")]
     ref: Annotated[FloatArray, floats("W")]
 
     def check(self) -> None:
-        """Raise unless the root is an upper triangle."""
+        """Raise unless ``root`` is an upper triangular matrix."""
         must(not np.tril(self.root, -1).any(), "root must be an upper triangle")
 
     @classmethod
     def empty(cls, ref: FloatArray) -> Factor:
-        """Return the factor of no rows; ``ref`` is (H,) for one target and (H, q) for a block of q."""
+        """Return the factor of no rows; ``ref`` is (H,) for one target and (H, q) for a block of q targets."""
         width = sum(ref.shape) + (ref.ndim == 1)
         return cls(np.zeros((width, width)), ref)
 
     @property
     def observations(self) -> Observations:
-        """The rows of the triangle, which are equivalent to all rows that it was computed from."""
+        """The triangle's rows as observations: they have the same least-squares problem as the rows that were added."""
         H = len(self.ref)
         return Observations(self.root[:, :H], self.root[:, H] if self.ref.ndim == 1 else self.root[:, H:], self.ref)
 
     @lazy
     def denoised(self) -> Denoised:
-        """The factor without singular values that are rounding errors."""
+        """The factor after removal of singular values that are only rounding errors."""
         H = len(self.ref)  # nearly always R is well-conditioned by its singular values, and stays as it is
         U, s, _, failed = lapack.dgesdd(self.root[:H, :H])
         if not failed and s[-1] > WELL_CONDITIONED * s[0]:
@@ -144,7 +144,7 @@ class Factor:
         return _carefully_denoised(self)
 
     def add(self, more: Observations) -> Factor:
-        """Return the factor with ``more`` rows; its reference changes if the residual norm has lost digits."""
+        """Return the factor with the rows ``more`` added; ``ref`` is renewed if the residual norm has lost digits."""
         ref, H = self.ref, len(self.ref)
         root = checked_root(append(self.root, more.columns_from(ref)))
         for _ in range(_REFINEMENTS):
@@ -188,7 +188,7 @@ class Statistics:
     n : float
         Number of observations, the sum of the counts.
     sum_log_w : float
-        Σ c log w over the rows.
+        Σ c log w over the rows, with counts c and relative precisions w.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class Statistics:
 
     @property
     def ref(self) -> FloatArray:
-        """The weights that targets are relative to: (H,) for one target, (H, q) for a block."""
+        """The reference weights that targets are relative to: (H,) for one target, (H, q) for a block."""
         return self.factor.ref
 
     @property
@@ -281,7 +281,7 @@ class Statistics:
         return len(self.factor.root) - len(self.factor.ref)
 
     def directions(self, mean: ArrayLike) -> Directions:
-        """Return the singular directions of the rows, with targets relative to the weights ``mean``."""
+        """Return singular values, targets and residuals of the rows; targets are relative to the weights ``mean``."""
         factor, order, U, s = self.factor.denoised
         μ0 = np.empty_like(factor.ref)
         μ0[:] = mean
@@ -289,7 +289,7 @@ class Statistics:
         return s, U.T.dot(z[: len(s)]), z[len(μ0) :]
 
     def merge(self, other: Statistics) -> Self:
-        """Return the statistics of the rows of both, by a QR factorisation of the stacked factors."""
+        """Return the statistics of both sets of rows together, by a QR factorisation of the stacked factors."""
         _check_alike("other", other.ref, self.ref)
         factor = self.factor.add(other.factor.observations)
         return type(self)(factor, self.n + other.n, self.sum_log_w + other.sum_log_w)
@@ -297,13 +297,13 @@ class Statistics:
     def remove(self, other: Statistics) -> Self:
         """Return the statistics without the rows of ``other``, which must have been added before.
 
-        The opposite of ``merge`` up to rounding: it loses digits in proportion to how much of ‖Φ‖² it takes away.
+        It reverses ``merge`` up to rounding. The larger the share of ‖Φ‖² that is removed, the more digits are lost.
         """
         _check_alike("other", other.ref, self.ref)
         left = self.n - other.n
         left = 0.0 if abs(left) <= 1e-12 * self.n else left
         check_number("the number of observations left", left, low=0.0)
-        # The largest rounding error of each column; that of targets is in units of their own size, Φ ref.
+        # The largest rounding error of each column; for targets it also depends on their own size, Φ ref.
         H, error = self.n_weights, _REMOVAL_ERROR * np.linalg.norm(self.root, axis=0)
         for ref in (self.ref, other.ref):
             error[H:] += _REMOVAL_ERROR_OF_TARGETS * np.linalg.norm(self.root[:, :H] @ ref, axis=0)
@@ -317,7 +317,7 @@ class Statistics:
     def discount(self, factor: float) -> Self:
         """Return the statistics in which every row counts ``factor`` times as much as before.
 
-        Counts enter as Σ c over rows and as √c in the factor, so nothing is lost but for rounding.
+        The sum of counts is multiplied by ``factor``, the triangle by its square root; this is exact up to rounding.
         """
         check_number("the factor of a discount", factor, low=0.0, strict=True)
         if factor == 1.0:
@@ -330,7 +330,7 @@ class Statistics:
 
 
 def read_chunk(chunk: Chunk) -> tuple[Observations, float, float]:
-    """Return the rows of a chunk, their number, and Σ c log w; slices of Φ are converted when they are used."""
+    """Check a chunk; return its rows, their number, and Σ c log w. Φ is converted to floats later, slice by slice."""
     Phi, y, precision, counts = (*chunk, None, None)[:4]
     phi, targets = np.asarray(Phi), np.asarray(y, dtype=np.float64)
     shape = phi.shape[1:] + targets.shape[1:]  # of the weights: (H,), or (H, q) for a block
@@ -356,7 +356,7 @@ def read_chunk(chunk: Chunk) -> tuple[Observations, float, float]:
 
 
 def _check_alike(name: str, given: FloatArray, expected: FloatArray) -> None:
-    """Raise unless ``name`` has weights, and targets, of the ``expected`` numbers."""
+    """Raise unless ``given`` has the same numbers of weights and of targets as ``expected``."""
     if len(given) != len(expected):
         raise InvalidParameterError(f"{name} must have {len(expected)} weights; got {len(given)}")
     if given.shape != expected.shape:
@@ -365,11 +365,11 @@ def _check_alike(name: str, given: FloatArray, expected: FloatArray) -> None:
 
 
 def append(root: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the upper-triangular factor of [root; rows] by Householder reflections.
+    """Add ``rows`` to a triangular QR factor: return the factor of [root; rows], by Householder reflections.
 
     LAPACK's ``tpqrt`` takes the triangle and the rows separately, without a copy. Few numbers are processed as one
-    block of columns, for which products of matrices take too long to start, but up to four columns one by one: only
-    with that rounding does an exact fit come out exact.
+    block of columns, since products of matrices would take too long to start. Up to four columns are processed one by
+    one: only with this rounding is an exact fit computed exactly.
     """
     if len(rows) == 0:
         return root
@@ -380,7 +380,7 @@ def append(root: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def checked_root(root: FloatArray) -> FloatArray:
-    """Return the root; raise if it is too large or, because a row holds NaN or infinity, not finite."""
+    """Return ``root``; raise if it is too large or not finite, because rows have NaN, infinity or huge numbers."""
     if not dlange("M", root) < _MAX_SQUARABLE:  # for LAPACK, NaN is the largest
         raise InvalidParameterError(
             "Phi and y must be finite, and small enough that their squares do not overflow; "
@@ -390,10 +390,10 @@ def checked_root(root: FloatArray) -> FloatArray:
 
 
 def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:
-    """Return the least-squares step R⁻¹z from the reference, for each target.
+    """Return the change R⁻¹z of the reference weights to the least-squares solution, for each target.
 
-    It is zero along directions that the rows do not determine, and along those with a coefficient far larger than the
-    fit needs, which occur with few rows and nearly equal columns.
+    It is zero along directions that the rows do not determine, and along directions with a coefficient far larger than
+    the fit needs, which occur with few rows and nearly equal columns.
     """
     H = len(ref)
     U, s, Vt, size = _scaled_svd(root[:H, :H])
@@ -407,7 +407,7 @@ def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:
 
 
 def _scaled_svd(R: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return U, s, Vt and size with R = U diag(s) Vt diag(size), columns of R / size of length one, s zero if noise."""
+    """Return the SVD U, s, Vt of R / size, where ``size`` are the norms of R's columns; s is zero if rounding error."""
     size = np.linalg.norm(R, axis=0)  # so that the units of the columns do not change what counts as zero
     size[size == 0.0] = 1.0
     U, s, Vt = np.linalg.svd(R / size)
@@ -429,7 +429,7 @@ def _carefully_denoised(given: Factor) -> Denoised:
     _, s, Vt, size = _scaled_svd(root[:H, :H])
     rank, noise = int(np.count_nonzero(s)), H * RANK_TOLERANCE * size
     by_size = np.argsort(-size, kind="stable")
-    # Any column may stand for those it is parallel to; the weights prefer a large one to a small one.
+    # Any one of parallel columns can represent the others; ``weights`` prefer a large column to a small one.
     weights = np.linspace(2.0, 1.0, H)
     _, pivots = qr((s > 0.0)[:, None] * Vt[:, by_size] * weights, mode="r", pivoting=True)
     order = by_size[[*np.sort(pivots[:rank]), *pivots[rank:]]]
@@ -445,7 +445,7 @@ def _carefully_denoised(given: Factor) -> Denoised:
 
 
 def _graded_svd(R: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return U and s of a wide R of full rank, sorted by the size of columns, then rows: small s keep their digits."""
+    """Return U and s of the SVD of a wide R of full rank; sorting by size keeps the digits of small singular values."""
     Q, R, _ = qr(R, pivoting=True, check_finite=False)
     L, rows = qr(R.T, mode="r", pivoting=True, check_finite=False)
     _, s, Ut = np.linalg.svd(L[: len(R)])
@@ -453,11 +453,11 @@ def _graded_svd(R: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def residual(phi: ArrayLike, y: FloatArray, beta: FloatArray) -> FloatArray:
-    """Return y - Φβ in twice the working precision, rounded once at the end.
+    """Return the residual y - Φβ, computed in twice the working precision and rounded once at the end.
 
-    Every product is split exactly into its rounded value and its rounding error (Veltkamp and Dekker), every sum
-    likewise (Knuth), so the relative error is about 1e-16 as long as the terms exceed the residual by less than 1e16.
-    Plain NumPy, hence the same on every platform. The splitting overflows for magnitudes above about 1e300.
+    Every product is split exactly into its rounded value and its rounding error (Veltkamp and Dekker), and every sum,
+    too (Knuth). So the relative error is about 1e-16 as long as the terms exceed the residual by less than 1e16. This
+    is plain NumPy, with the same results on every platform. The splitting overflows for magnitudes above about 1e300.
     """
     high, low = np.array(y, dtype=np.float64), np.zeros(len(y))
     columns = np.asarray(phi).T
@@ -469,14 +469,14 @@ def residual(phi: ArrayLike, y: FloatArray, beta: FloatArray) -> FloatArray:
 
 
 def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return fl(a + b) and its rounding error."""
+    """Return the rounded sum a + b and its rounding error."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def _two_product(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
-    """Return fl(a b) and its rounding error."""
+    """Return the rounded product a b and its rounding error."""
     product = a * b
     a_high, a_low = _split(a)
     b_high, b_low = _split(np.asarray(b))
@@ -485,20 +485,20 @@ def _two_product(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _split(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the upper and the lower half of the bits of ``a``."""
+    """Return two numbers with the sum ``a``: the upper and the lower half of its bits."""
     shifted = _SPLITTER * a
     high = shifted - (shifted - a)
     return high, a - high
 
 
 def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
-    """Return the upper-triangular factor of rootᵀroot - rowsᵀrows, one column at a time.
+    """Remove ``rows`` from a triangular QR factor: return the factor of rootᵀroot - rowsᵀrows.
 
-    A reflection gathers column k of ``rows`` in one entry β, then a hyperbolic rotation takes β out of the pivot. It is
-    in mixed form: the new row of the factor is used to compute the rest of the row to remove, so that rounding errors
-    stay small. A pivot that vanishes up to rounding is set to zero: the rank has dropped. ``error`` (width,) is the
-    largest error of each column; larger differences raise: the rows are not part of the factor. A rotation that
-    leaves the share c of a pivot divides the errors of the other columns by c.
+    For each column k, a reflection gathers the column of ``rows`` in one entry β, then a hyperbolic rotation takes β
+    out of the pivot. The new row of the factor is used to compute the rest of the row to remove (mixed form), so that
+    rounding errors stay small. A pivot that vanishes up to rounding is set to zero: the rank has dropped. ``error``
+    (width,) is the largest error of each column; larger differences raise, since the rows are not part of the factor. A
+    rotation that leaves the share c of a pivot divides the errors of the other columns by c.
     """
     R, B = root.copy(), rows.copy()
     size = np.linalg.norm(root, axis=0)

@@ -1,14 +1,14 @@
-"""Rows that join or leave a fitted combination: one conjugate posterior of the rows of the fit and all later ones.
+"""Update of a fitted combination by later rows: one conjugate posterior of the rows of the fit and all later rows.
 
-The tempering τ, the tails (ν, κ), the factor ζ = averaging² and the prior variance t are those of the fit. Given them
-the posterior depends on rows through their statistics only, which can be added, removed and discounted:
+The tempering τ, the tails (ν, κ), the factor ζ = averaging² and the prior variance t are kept from the fit. Then the
+posterior depends on the rows only through their sufficient statistics, which can be added, removed and discounted:
 
     S = f S_fit + S_later,    S_later ← λ S_later + S_new  and  f ← λ f   for a forgetting factor λ.
 
 A later row is predicted by the mean of each member's fits, which errs less than a single fit, and it may lie outside of
-the training rows. So its noise variance is that of a prediction, ζ v^τ + u/(κ²b/a), in units of the σ² of the fit, with
-the variance u outside of the training rows and the κ²b/a of the fit. Nothing in it depends on rows absorbed before: the
-order in which rows come does not matter.
+the training rows. So its noise variance is the variance of a prediction, ζ v^τ + u/(κ²b/a), in units of the σ² of the
+fit, with the extrapolation variance u and the κ²b/a of the fit. It does not depend on rows that were absorbed before:
+the order in which rows come does not matter.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from bdkn.typing import FloatArray
 @stored
 @dataclass(frozen=True, eq=False)
 class Absorbed:
-    """The rows that a combination has absorbed since its fit, as statistics. Made by ``start``.
+    """Statistics of the rows of a fit and of the rows absorbed after it, for updates. Made by ``start``.
 
     Parameters
     ----------
     fitted : Combination
         The combination as it was fitted.
     base : Statistics
-        Statistics of the rows that it was fitted to.
+        Statistics of the rows of the fit.
     later : Statistics
-        Statistics of the rows absorbed since.
+        Statistics of the rows absorbed after the fit.
     base_weight : float, default=1.0
         How many times each row of the fit counts.
     prior_variance : float or None, default=None
-        Prior variance of the weights; None: that of the fit.
+        Prior variance of the weights; None: the prior variance of the fit.
 
     Examples
     --------
@@ -67,23 +67,23 @@ class Absorbed:
     prior_variance: Annotated[float | None, Number(above=0.0)] = None
 
     def check(self) -> None:
-        """Raise unless the combination has a constant."""
+        """Raise unless the fitted combination has a constant (an intercept)."""
         must(self.fitted.intercept, "rows are absorbed by a combination with a constant only")
 
     @classmethod
     def start(cls, fitted: Combination, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Self:
-        """Return the state of a combination, fitted to these rows, that has absorbed none."""
+        """Return the state directly after a fit to these rows, before it absorbs later rows."""
         base = fitted.statistics(forecast, y, counts)
         return cls(fitted, base, Statistics.empty(base.n_weights))
 
     @property
     def total(self) -> Statistics:
-        """Statistics of all rows that count."""
+        """Statistics of the rows of the fit, weighted by ``base_weight``, and of all later rows."""
         base = self.base.discount(self.base_weight)
         return base + self.later if self.later.n else base
 
     def precision(self, forecast: Forecast) -> FloatArray:
-        """Return the relative precision of later rows, 1/(ζ v^τ + u/(κ²b/a))."""
+        """Return the precision of later rows, 1/(ζ v^τ + u/(κ²b/a)): one over the noise variance in units of σ²."""
         fitted = self.fitted
         noise = fitted.averaging**2 * forecast.variance**fitted.tempering
         unit = fitted.tails.scale**2 * fitted.posterior.b / fitted.posterior.a
@@ -92,33 +92,33 @@ class Absorbed:
         return np.asarray(1.0 / noise)
 
     def statistics_of(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Statistics:
-        """Return the statistics of later rows."""
+        """Return the statistics of later rows, from the members' forecast and the targets of these rows."""
         return Statistics.from_rows(features(forecast.means), y, precision=self.precision(forecast), counts=counts)
 
     def add(self, rows: Statistics) -> Self:
-        """Return the state with more rows."""
+        """Return the state that has absorbed more rows, given by their statistics."""
         return replace(self, later=self.later + rows if self.later.n else rows)
 
     def remove(self, rows: Statistics) -> Self:
-        """Return the state without some of the later rows; raise if they cannot be among them."""
+        """Return the state without some of the later rows, given as statistics; raise if they cannot be among them."""
         return replace(self, later=self.later - rows)
 
     def discount(self, forgetting: float) -> Self:
-        """Return the state in which all rows, those of the fit included, count ``forgetting`` times as much."""
+        """Return the state in which all rows, also the rows of the fit, count ``forgetting`` times as much."""
         check_number("forgetting", forgetting, low=0.0, high=1.0, strict=True)
         return replace(self, later=self.later.discount(forgetting), base_weight=forgetting * self.base_weight)
 
     def with_prior(self, method: str | float) -> Self:
-        """Return the state with the prior variance chosen anew from all rows, as in ``combine``."""
+        """Return the state with the prior variance of the weights chosen again from all rows, as in ``combine``."""
         H = self.base.n_weights - 1
         μ0, widest = equal_weights(H), MAX_WEIGHT_VARIANCE
         found = choose_prior_variance(self.total, method, mean=μ0, widest=widest, size=1.0 / H)
         return replace(self, prior_variance=found)
 
     def combination(self) -> Combination:
-        """Return the combination of all rows that count; all but its posterior is that of the fit.
+        """Return the combination updated with all later rows: its posterior is new, tempering and tails are kept.
 
-        Degrees of freedom are those of the fit, but at most those of the posterior.
+        Degrees of freedom are those of the fit, or those of the posterior if these are fewer.
         """
         fitted, stats = self.fitted, self.total
         t = fitted.prior_variance if self.prior_variance is None else self.prior_variance

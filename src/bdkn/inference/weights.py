@@ -1,14 +1,14 @@
 """The posterior of the weights, averaged over their prior variance t = σ_β².
 
-The highest evidence is often at t → 0: equal weights explain the targets as well as any. At that t the posterior of the
-weights is as narrow as the prior, whatever the data. So for a report of the weights t is integrated out. The standard
-deviation s = σ√t of a weight under the prior has itself a prior of density (1 + (sH)²)⁻², half-t with three degrees of
-freedom: without data, weights differ by about their size. On a grid of log t,
+The highest evidence is often at t → 0: equal weights explain the targets as well as any others. At that t the posterior
+of the weights is as narrow as the prior, whatever the data. So t is integrated out when the weights are reported. The
+prior standard deviation s = σ√t of a weight has itself a prior, of density (1 + (sH)²)⁻², a half-t with three degrees
+of freedom: without data, weights differ by about their size. On a grid of log t,
 
     p(t | y) ∝ p(y | t) p(t),   E[(β - β̂)(β - β̂)ᵀ | y] ≈ Σ p(t | y) [(bₜ/a) Λₜ⁻¹ + (μₜ - β̂)(μₜ - β̂)ᵀ],
 
-about the weights β̂ in use. The mean of p(y | t) under p(t), relative to its limit for t → 0, is the Bayes factor of
-unequal against equal weights.
+where β̂ are the weights that predictions use. The mean of p(y | t) under p(t), relative to its limit for t → 0, is the
+Bayes factor of unequal against equal weights.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from bdkn.predictive import StudentT
 from bdkn.typing import FloatArray
 
 _POINTS = 80
-"""Grid points of log t, eight per decade."""
+"""Number of grid points of log t, the log prior variance of the weights; eight points per decade."""
 
 _MIN_DEVIATION = 1e-4
-"""Prior standard deviation of a weight at the lower end of the grid, in units of 1/H; at the upper end it is 1."""
+"""Smallest prior standard deviation of a weight on the grid, in units of 1/H, an equal weight; the largest is 1."""
 
 _MIN_LOG_BAYES_FACTOR = np.log(3.0)
-"""Log Bayes factor above which weights are identified by the data; smaller ones are negligible evidence."""
+"""Log Bayes factor of unequal against equal weights above which the data identify the weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class WeightPosterior:
     df : float
         Degrees of freedom.
     mean : array (H,)
-        The weights in use.
+        The weights that predictions use.
     scale_matrix : array (H, H)
-        Shape of the Student-t distribution of the weights about them.
+        Scale matrix of the Student-t distribution of the weights about ``mean``.
     log_bayes_factor : float
-        Log evidence of weights that differ, relative to that of equal weights.
+        Logarithm of the Bayes factor of unequal against equal weights.
 
     Examples
     --------
@@ -72,11 +72,11 @@ class WeightPosterior:
 
     @property
     def weights_identified(self) -> bool:
-        """True if the Bayes factor of unequal weights over equal ones exceeds three."""
+        """True if the data identify the weights: unequal weights have a Bayes factor above three against equal ones."""
         return bool(self.log_bayes_factor > _MIN_LOG_BAYES_FACTOR)
 
     def marginals(self) -> StudentT:
-        """Return the marginal distribution of each weight."""
+        """Return the marginal Student-t distribution of each weight."""
         return StudentT(self.df, self.mean, np.sqrt(np.diag(self.scale_matrix)))
 
 
@@ -86,14 +86,14 @@ def average_weights(combination: Combination, stats: Statistics) -> WeightPoster
     Parameters
     ----------
     combination : Combination
-        The model in use.
+        The fitted combination.
     stats : Statistics
-        Statistics of the rows that it was fitted to.
+        Statistics of the rows that the combination was fitted to.
 
     Returns
     -------
     WeightPosterior
-        The distribution of the weights about those in use, and the Bayes factor of unequal weights.
+        The distribution of the weights, and the Bayes factor of unequal against equal weights.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Compilation of inner loops by Numba, and the files with compiled code.
 
-Code is loaded from the folder of the environment variable NUMBA_CACHE_DIR if that is set, else from the package, the
-user's cache or a temporary folder. A file is loaded only if nobody but this user, root or the owner of the package can
-have written it, since loading it runs its code.
+Compiled code is loaded from the folder of the environment variable NUMBA_CACHE_DIR if that is set, else from the
+package, the user's cache folder or a temporary folder. A file is loaded only if no other users than this one, root and
+the owner of the package could have written it, since loading a file runs its code.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ _AppDirs: Any = AppDirs
 _HERE = Path(__file__).parent
 _PACKAGE = _HERE.parent
 _SOURCES = ("kernels", "networks")
-"""The packages with compiled functions; a test checks that there are no others."""
+"""Subpackages with compiled functions (a test checks this); a change of their source invalidates cached code."""
 
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Flags for reading: links are not followed, and pipes are not waited for."""
+"""Flags of ``os.open`` for reading: symbolic links are not followed, and opening a pipe does not wait."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-"""Flags for writing a new file."""
+"""Flags of ``os.open`` for writing a new file; opening fails if the file exists."""
 
 _FILE_TYPE = b"bdkn code 1\n"
-"""The first bytes of a file with code; a digest of the sources and one of the code follow."""
+"""First bytes of a file of compiled code; then come the digests of the sources and of the code, and the code."""
 
 _DIGEST_BYTES = 32
 
 _MAX_WRITE_S = 600
-"""Age, in seconds, above which an unfinished file is taken for that of a process that was killed."""
+"""Age, in seconds, above which an unfinished file is removed: the process that wrote it was probably killed."""
 
 
 def readable() -> Iterator[Path]:
-    """Yield the folders that may have code, in the order in which they are searched."""
+    """Yield the folders in which compiled code is searched, in the order of the search."""
     yield from _lasting()
     if (folder := _temporary(make=False)) is not None:
         yield folder
 
 
 def _lasting() -> Iterator[Path]:
-    """Yield the folders in which files stay."""
+    """Yield the permanent folders for compiled code, without the temporary folder, in the order of the search."""
     if _config.CACHE_DIR:
         yield Path(_config.CACHE_DIR)
         return
     yield _HERE / "__pycache__"
     user = Path(_AppDirs("bdkn", appauthor=False).user_cache_dir)
-    if user.is_absolute():  # without a home, "~" is not expanded
+    if user.is_absolute():  # without a home folder, "~" is not expanded
         yield user
 
 
 def _user() -> int | None:
-    """Return the number of the user, None on systems without such numbers."""
+    """Return the numeric ID of the current user; None on systems without such IDs, such as Windows."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
 def _temporary(*, make: bool) -> Path | None:
-    """Return a temporary folder of this user, None if other users could replace it or write to it."""
+    """Return this user's temporary folder for code, created if ``make``; None if other users could change it."""
     user = _user()
     if user is None:  # on Windows the user's cache can always be written
         return None
@@ -92,7 +92,7 @@ def _temporary(*, make: bool) -> Path | None:
 
 
 def read_trusted(path: Path) -> bytes | None:
-    """Return the content of a file that only this user, root or the owner of this library can have written."""
+    """Return the content of a file; None unless only this user, root or this library's owner could write it."""
     try:
         with open(os.open(path, _READ), "rb") as file:
             found, user = os.fstat(file.fileno()), _user()
@@ -105,7 +105,7 @@ def read_trusted(path: Path) -> bytes | None:
 
 
 def _trusted_owners(user: int) -> set[int]:
-    """Return the users who can change the code of this process anyway."""
+    """Return the IDs of users whose files are trusted: they can change the code of this process anyway."""
     try:
         return {0, user, _HERE.stat().st_uid}
     except OSError:
@@ -113,7 +113,7 @@ def _trusted_owners(user: int) -> set[int]:
 
 
 def write_first(write: Callable[[Path], None]) -> None:
-    """Call ``write`` with the folders in turn until one can be written; print a message if the file may not last."""
+    """Call ``write`` with each cache folder in turn until it succeeds; warn if the folder is only temporary."""
     for folder in _lasting():
         if _is_written(write, folder, mode=0o755):
             return
@@ -144,7 +144,7 @@ def _print_once(problem: str) -> None:
 
 
 def replace_file(name: str, content: bytes, folder: Path) -> None:
-    """Write a file completely or not at all, and remove unfinished files of processes that were killed."""
+    """Write a file completely or not at all; remove unfinished files of processes that were killed."""
     part = folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
         with open(os.open(part, _CREATE, 0o644), "wb") as file:
@@ -157,7 +157,7 @@ def replace_file(name: str, content: bytes, folder: Path) -> None:
 
 
 def _remove(paths: Iterable[Path], min_age_s: float = 0.0) -> None:
-    """Remove files that are old enough, if possible."""
+    """Remove files that are older than ``min_age_s`` seconds; skip files that cannot be removed."""
     for path in paths:
         try:
             if not min_age_s or time.time() - path.stat().st_mtime > min_age_s:
@@ -167,9 +167,9 @@ def _remove(paths: Iterable[Path], min_age_s: float = 0.0) -> None:
 
 
 class CodeCache:
-    """The files with the code of one function, one file for each combination of argument types and CPU.
+    """Cache on disk of the compiled code of one function, with a file for each combination of argument types and CPU.
 
-    It replaces the cache of a function that Numba compiles, and has the methods of it that Numba calls.
+    It takes the place of Numba's own cache of the function, and has the methods that Numba calls.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -178,16 +178,16 @@ class CodeCache:
 
     @property
     def cache_path(self) -> str | None:
-        """The first folder that is searched."""
+        """The first of the folders in which compiled code is searched."""
         return next((str(folder) for folder in readable()), None)
 
     def is_on_disk(self) -> bool:
-        """Return whether there is code of this function that can be loaded, for any argument types."""
+        """Return whether the disk has compiled code of this function that can be loaded, for any argument types."""
         paths = (path for folder in readable() for path in folder.glob(f"{self._stem}.*.nbc"))
         return any(_payload(path) is not None for path in paths)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the code for these types of arguments, None if it must be compiled."""
+        """Return the compiled code for these argument types from disk; None if it must be compiled."""
         target.refresh()
         key = (signature, target.codegen().magic_tuple())
         for folder in readable():
@@ -201,7 +201,7 @@ class CodeCache:
         return None
 
     def save_overload(self, signature: Any, code: Any) -> None:
-        """Write the code for these types of arguments to the first folder that can be written."""
+        """Write the compiled code for these argument types to the first cache folder that can be written."""
         if code.library.has_dynamic_globals or any(not part.can_cache for part in code.lifted):
             return
         key = (signature, code.codegen.magic_tuple())
@@ -214,7 +214,7 @@ class CodeCache:
 
 
 def _payload(path: Path) -> bytes | None:
-    """Return the code in a file, None if there is no trusted code of the current sources."""
+    """Return the compiled code in a file; None if it is not trusted, damaged or compiled from other sources."""
     content = read_trusted(path)
     start = len(_FILE_TYPE) + 2 * _DIGEST_BYTES
     if content is None or len(content) < start or not content.startswith(_FILE_TYPE + _stamp()):
@@ -225,10 +225,10 @@ def _payload(path: Path) -> bytes | None:
 
 @functools.cache
 def _stamp() -> bytes:
-    """Return a digest of the versions and sources that compiled code depends on."""
+    """Return a digest of what compiled code depends on: versions of Numba, llvmlite and Python, and the sources."""
     digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {sys.implementation.cache_tag}".encode())
     files = sorted(path for name in _SOURCES for path in (_PACKAGE / name).rglob("*.py"))
-    if not files:  # the package is in an archive or a program
+    if not files:  # the package is in a zip archive or a frozen program
         files = [next((path for path in _PACKAGE.parents if path.is_file()), Path(sys.executable))]
     for path in files:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -241,17 +241,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """Compile a function for this CPU, cache the code on disk, and release the global interpreter lock while it runs.
 
-    Fast-math is off: its results depend on what the compiler inlines, and the same seed must give the same bits
-    whether the code was just compiled or loaded from disk.
+    Fast-math is off: its results depend on what the compiler inlines, but the same seed must give bit-identical
+    results, whether the code was just compiled or loaded from disk.
     """
     return _compiled(function)
 
 
 def compiled_without_counts(function: Function) -> Function:
-    """Compile a function that makes no arrays, like the functions it calls, as ``compiled`` does.
+    """Compile a function like ``compiled``, but without counting the references to its arrays, which is faster.
 
-    References to arrays are then not counted. Each count is an atomic operation, which waits for all pending stores,
-    and every view of an array and every call would need some.
+    The function and the functions that it calls must not create arrays. Each count would be an atomic operation, which
+    waits for all pending writes to memory, and every view of an array and every call would need some.
     """
     return _compiled(function, _nrt=False)
 
@@ -265,14 +265,14 @@ def _compiled(function: Function, **options: Any) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a function inline into its caller, so that a loop over it can become vector code."""
+    """Compile a function inline into its callers, so that a loop that calls it can use vector instructions."""
     jit: Any = numba.njit(inline="always", error_model="numpy")
     code: Function = jit(function)
     return code
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that emits LLVM instructions callable from compiled code."""
+    """Make a function that generates LLVM instructions callable from code that Numba compiles."""
     from numba import extending
 
     emit: Any = extending.intrinsic(prefer_literal=True)
@@ -281,7 +281,7 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def announce(function: Any, what: str, seconds: int) -> None:
-    """Print to standard error that a function will be compiled, unless its code is on disk."""
+    """Print that ``what`` will be compiled, in about ``seconds`` s, unless the code of ``function`` is on disk."""
     if not function._cache.is_on_disk():
         text = f"bdkn: compiling {what} for this CPU (once, some {seconds} s; later runs load it from disk) ..."
         print(text, file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""Compiled versions of closed forms in ``bdkn.inference``, called only by ``bdkn.inference.rowwise``.
+"""Compiled formulas of the Bayesian linear model, called only by ``bdkn.inference.rowwise``.
 
 The first functions compute numbers per row: leverage, and the location and scale of the predictive distribution. The
-others compute the posterior of a conjugate model with few rows and few members, which takes an eighth of the time of
-interpreted code. They store the rows as the columns of [Φ, y]ᵀ, (H + 1, n).
+others compute the posterior for few rows and few members, in an eighth of the time of interpreted code. They store
+the design matrix Φ (n, H) and the targets y transposed: a row of the table is a column of [Φ, y]ᵀ (H + 1, n).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from bdkn.typing import FloatArray
 Posterior = tuple[bool, float, FloatArray, FloatArray, float, float]
 
 _MAX_NORM = 1e150
-"""Maximum norm of the root, whose square must not overflow."""
+"""Maximum norm of the triangular factor of the rows; the square of a larger norm could overflow."""
 
 _MIN_RESIDUAL = 1e-3
-"""Minimum residual, relative to the targets; smaller ones are inaccurate."""
+"""Minimum norm of the residuals, relative to the targets; smaller residuals are too inaccurate here."""
 
 _MIN_SINGULAR_VALUE = 1e-6
-"""Minimum singular value, relative to the largest; smaller ones are inaccurate."""
+"""Minimum singular value of Φ, relative to the largest; with a smaller one, results are inaccurate."""
 
 _MIN_DEGREES = 1e-6
-"""Minimum number of degrees of freedom that the rows determine; with fewer, the slope is inaccurate."""
+"""Minimum effective number of weights that the rows determine; below it, the slope of the evidence is inaccurate."""
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
-"""Maximum difference, relative to its parts, that is taken for rounding error."""
+"""Maximum difference of two numbers, relative to their size and per member, that counts as rounding error."""
 
 _BLOCK_ROWS = 128
-"""Rows per block, so that a few numbers of each stay in the first-level cache."""
+"""Number of rows that are processed together, so that their numbers stay in the processor's first-level cache."""
 
 
 @inlined
 def dot(a: FloatArray, b: FloatArray) -> float:
-    """Return Σ aᵢbᵢ as four partial sums, which a processor computes at the same time."""
+    """Return the dot product Σ aᵢbᵢ, as four partial sums that a processor computes at the same time."""
     s0 = s1 = s2 = s3 = 0.0
     whole = len(a) // 4 * 4
     for i in range(0, whole, 4):
@@ -55,7 +55,7 @@ def dot(a: FloatArray, b: FloatArray) -> float:
 def location_scale(
     root: FloatArray, μ: FloatArray, Phi: FloatArray, noise: FloatArray, unit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return location φᵀμ and scale √(unit (v + φᵀ(RᵀR)⁻¹φ)) for each row φ of ``Phi``; R is ``root``, v ``noise``."""
+    """Return location φᵀμ and scale √(unit (noise + φᵀ(RᵀR)⁻¹φ)) of the prediction of each row φ; R is ``root``."""
     loc, scale = np.empty(len(Phi)), leverage(root, Phi)
     for i in range(len(Phi)):
         loc[i] = dot(Phi[i], μ)
@@ -65,7 +65,7 @@ def location_scale(
 
 @compiled
 def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return φᵀ(RᵀR)⁻¹φ for each row φ of ``Phi``, R as in ``whitened``."""
+    """Return the leverage φᵀ(RᵀR)⁻¹φ of each row φ of ``Phi``; ``root`` is R, with the posterior precision RᵀR."""
     total = np.zeros(len(Phi))
     for row in whitened(root, Phi):
         for i in range(len(total)):
@@ -75,10 +75,10 @@ def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 @compiled
 def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return R⁻ᵀΦᵀ (H, n) for R that is upper triangular after a permutation of columns.
+    """Whiten the rows of ``Phi``: return R⁻ᵀΦᵀ (H, n), where ``root`` is R, with the posterior precision RᵀR.
 
-    Entry k is the remainder of φ after the entries before it, divided by the pivot. A remainder that is only rounding
-    error is set to zero, since a small pivot would make it large.
+    R is upper triangular after a permutation of its columns. A remainder of the forward substitution that is only
+    rounding error is set to zero, since the division by a small pivot would make it large.
     """
     n, H = Phi.shape
     x, order = np.empty((H, n)), _triangular_order(root)
@@ -105,7 +105,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 @compiled
 def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
-    """Return the column order that makes the invertible ``root`` triangular: by the last nonzero entry."""
+    """Return the order of columns in which the invertible ``root`` is upper triangular: by last nonzero entry."""
     order = np.zeros(len(root), np.intp)
     for j in range(len(root)):
         last = len(root) - 1
@@ -117,10 +117,11 @@ def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
 
 @compiled
 def conjugate(means: FloatArray, y: FloatArray) -> Posterior:
-    """Return a success flag, σ_β², the root of Λₙ, μₙ, bₙ and the log evidence, under Jeffreys' prior.
+    """Fit the Bayesian linear model of the paper to few rows, with Jeffreys' prior of the noise variance.
 
-    ``means`` is Φᵀ, σ_β² the paper's choice. The computation fails if the members are nearly collinear, not finite, or
-    reproduce the targets up to rounding: such rows need the more accurate computation in ``bdkn.inference``.
+    Return a success flag, the prior variance σ_β² of the weights, a root of the posterior precision Λₙ, the posterior
+    mean μₙ, the scale bₙ of the noise variance, and the log evidence. ``means`` is Φᵀ (H, n). The fit fails if members
+    are nearly collinear, not finite, or reproduce the targets up to rounding: these need more accurate code.
     """
     H, n = means.shape
     columns = np.empty((H + 1, n))
@@ -144,7 +145,7 @@ def conjugate(means: FloatArray, y: FloatArray) -> Posterior:
 
 @compiled
 def _append(root: FloatArray, columns: FloatArray) -> None:
-    """Make ``root`` the upper-triangular factor of [root; columnsᵀ] by Householder reflections, in place."""
+    """Add the rows ``columns``ᵀ to the triangular QR factor ``root``, in place, by Householder reflections."""
     for k in range(len(root)):
         a, r = columns[k], root[k, k]
         below = dot(a, a)
@@ -163,7 +164,7 @@ def _append(root: FloatArray, columns: FloatArray) -> None:
 
 @compiled
 def _squares(matrix: FloatArray) -> float:
-    """Return the sum of the squares of the entries."""
+    """Return the sum of the squared entries of a matrix."""
     total = 0.0
     for row in matrix:
         for entry in row:
@@ -173,17 +174,17 @@ def _squares(matrix: FloatArray) -> float:
 
 @compiled
 def _is_well_posed(root: FloatArray) -> bool:
-    """Return whether [R z; 0 ρ] is finite, R not nearly singular, and ρ larger than rounding errors."""
+    """Return whether ``root`` = [R z; 0 ρ] is finite, R far from singular, and the residual ρ above rounding errors."""
     H = len(root) - 1
     size, targets, residual = math.sqrt(_squares(root[:H, :H])), math.sqrt(_squares(root[:H, H:])), abs(root[H, H])
-    # ‖R‖ ‖R⁻¹‖ is at least the ratio of the singular values. Comparisons with NaN are False.
+    # ‖R‖ ‖R⁻¹‖ is at least the ratio of largest to smallest singular value. Comparisons with NaN are False.
     condition = size * math.sqrt(_inverse_squares(root))
     return condition * _MIN_SINGULAR_VALUE < 1.0 and size < _MAX_NORM and _MIN_RESIDUAL * targets < residual < _MAX_NORM
 
 
 @compiled
 def _given(root: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-    """Return [Rₙ zₙ; 0 ρₙ], which is ``root`` with the prior's rows I/√t, and μₙ = Rₙ⁻¹zₙ."""
+    """Return [Rₙ zₙ; 0 ρₙ], the QR factor of ``root`` and the prior's rows I/√t, and the posterior mean μₙ = Rₙ⁻¹zₙ."""
     H = len(root) - 1
     prior = np.zeros((H + 1, H))
     for h in range(H):
@@ -201,7 +202,7 @@ def _given(root: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
 
 @compiled
 def _inverse_squares(root: FloatArray) -> float:
-    """Return ‖R⁻¹‖² = tr (RᵀR)⁻¹, computed column by column."""
+    """Return the squared Frobenius norm ‖R⁻¹‖² = tr (RᵀR)⁻¹ of the triangle R in ``root``, column by column."""
     H, total = len(root) - 1, 0.0
     column = np.empty(H)
     for j in range(H):
@@ -216,9 +217,9 @@ def _inverse_squares(root: FloatArray) -> float:
 
 @compiled
 def _five_adam_steps(root: FloatArray, a: float) -> tuple[float, bool]:
-    """Return log σ_β² after the five Adam steps of the paper, at rate 0.1, and whether all slopes were accurate.
+    """Take the paper's five Adam steps on log σ_β², at rate 0.1; return its value, and whether all slopes are accurate.
 
-    With t = σ_β² the derivative of the log evidence by log t is a ‖μₙ‖²/(2 t bₙ) - ½ (H - tr Λₙ⁻¹/t).
+    The steps ascend the log evidence. With t = σ_β² its derivative by log t is a ‖μₙ‖²/(2 t bₙ) - ½ (H - tr Λₙ⁻¹/t).
     """
     u = m = v = 0.0
     for k in range(1, 6):

@@ -9,8 +9,8 @@ are read and written as vectors. The sums of a tile of C stay in registers durin
 and store them in every iteration of plain loops. Depending on the strides of ``S``, the same tile computes the forward
 product, the input gradient and the weight gradient.
 
-Operands are given by their offsets: ``C`` and ``V`` in one workspace, ``S`` in an array that may be the same one. A
-network in training has its weights in its workspace; threads that predict share one array of weights.
+Operands are given by their offsets: ``C`` and ``V`` in one workspace, ``S`` in an array that may be this workspace. In
+training, the weights of a network are in its workspace; in prediction, threads share one array of weights.
 
 An activation is applied to a tile while it is in registers: this runs in parallel with the products of the next tile,
 while a separate loop would wait for memory.
@@ -36,25 +36,25 @@ F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
 def call_llvm(builder: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
-    """Return the result of an intrinsic function of LLVM, whose operands have one type."""
+    """Emit a call of an LLVM intrinsic function, such as ``llvm.fmuladd.f32``; all operands have the same type."""
     number = operands[0].type
     function_type = ir.FunctionType(number, [number] * len(operands))
     return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, function_type, name), operands)
 
 
 def broadcast(builder: ir.IRBuilder, scalar: ir.Value, vector: ir.VectorType) -> ir.Value:
-    """Return a vector of equal numbers."""
+    """Emit LLVM code for a vector in which every element is ``scalar``."""
     undefined, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, vector.count), None)
     return builder.shuffle_vector(builder.insert_element(undefined, scalar, ir.Constant(I32, 0)), undefined, zeros)
 
 
 def constant(vector: ir.VectorType, value: float) -> ir.Constant:
-    """Return a vector of one constant."""
+    """Return a constant LLVM vector in which every element is ``value``."""
     return ir.Constant(vector, [ir.Constant(F32, value)] * vector.count)
 
 
 _FEW = 4
-"""Number of floats that are copied at once."""
+"""Number of floats that ``copy_row`` copies by one instruction."""
 _VECTOR = ir.VectorType(F32, _FEW)
 
 
@@ -78,10 +78,10 @@ def _copy_few(typing: Any, target: Any, into: Any, source: Any, start: Any) -> A
 
 @inlined
 def copy_row(target: Floats, into: int, X: Floats, row: int) -> None:
-    """Copy a row of X, whose rows are contiguous, to ``target``, beginning at index ``into``.
+    """Copy a row of the C-contiguous matrix X to ``target``, beginning at index ``into``.
 
-    The compiled code of a plain loop would check for overlap, and copy the numbers one by one if they are fewer than a
-    vector has, as in most tables with AVX-512.
+    A plain loop would be slower: its compiled code checks whether the arrays overlap, and copies single numbers if a
+    row is shorter than a vector register, as the rows of most tables are with AVX-512.
     """
     n = X.shape[1]
     if n >= _FEW:
@@ -94,7 +94,7 @@ def copy_row(target: Floats, into: int, X: Floats, row: int) -> None:
 
 
 EDGE = 8
-"""Number of rows and of columns of the blocks that are transposed at once."""
+"""Number of rows, and of columns, of the square blocks in which ``transpose`` works."""
 
 _LINE = ir.VectorType(F32, EDGE)
 _HALF = ir.VectorType(F32, EDGE // 2)
@@ -106,12 +106,12 @@ def _shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, indices: Sequence[
 
 
 def _in_halves(builder: ir.IRBuilder, low: list[int], a: ir.Value, b: ir.Value) -> ir.Value:
-    """Shuffle both halves of a and b by one instruction; ``low`` are the indices for the lower halves."""
+    """Emit one shuffle of vectors a, b: indices ``low`` for the lower half of the result, ``low`` + 4 for the upper."""
     return _shuffle(builder, a, b, low + [i + EDGE // 2 for i in low])
 
 
 def _transposed_halves(builder: ir.IRBuilder, lines: Sequence[ir.Value]) -> list[ir.Value]:
-    """Transpose the 4 x 4 numbers in the lower halves of four lines, and those in the upper halves."""
+    """Emit two transpositions of 4 x 4 numbers: of the lower halves of four vectors, and of the upper halves."""
     single = [[0, EDGE, 1, EDGE + 1], [2, EDGE + 2, 3, EDGE + 3]]
     double = [[0, 1, EDGE, EDGE + 1], [2, 3, EDGE + 2, EDGE + 3]]
     ab, cd = ([_in_halves(builder, low, *pair) for low in single] for pair in (lines[:2], lines[2:]))
@@ -120,7 +120,7 @@ def _transposed_halves(builder: ir.IRBuilder, lines: Sequence[ir.Value]) -> list
 
 @intrinsic
 def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
-    """Transpose one block of 8 x 8 numbers."""
+    """Transpose one block of 8 x 8 numbers between two offsets in ``mem``; ``lds``, ``ldt`` are row strides."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, b, args[0]).data
@@ -130,7 +130,7 @@ def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, 
             return b.bitcast(b.gep(data, [offset], inbounds=True, source_etype=F32), line_type.as_pointer())
 
         def halves(i: int, j: int) -> ir.Value:
-            """Load half of row i and half of row i + 4 as one line, which needs no additional instruction."""
+            """Load four numbers of row i and of row i + 4 as one vector, which needs no extra instruction."""
             half, other = (b.load(place(_HALF, args[1], args[2], k, j), align=4, typ=_HALF) for k in (i, i + 4))
             return _shuffle(b, half, other, range(EDGE))
 
@@ -144,7 +144,7 @@ def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, 
 
 @compiled
 def transpose(mem: Floats, source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
-    """Compute T[column, row] = S[row, column] in whole blocks; both matrices need space for multiples of ``EDGE``."""
+    """Transpose a matrix within ``mem``, block by block; rows and columns need space for multiples of ``EDGE``."""
     for i in range(0, rows, EDGE):
         for j in range(0, columns, EDGE):
             _transpose_block(mem, source + i * lds + j, lds, target + j * ldt + i, ldt)
@@ -152,7 +152,7 @@ def transpose(mem: Floats, source: int, lds: int, target: int, ldt: int, rows: i
 
 _LOG2_E = f4(1.4426950408889634)
 _LN2_HIGH, _LN2_LOW = f4(0.693359375), f4(-2.1219444005469057e-4)
-"""ln 2 as a sum of two numbers; the product of n and the first is exact."""
+"""ln 2 as a sum of two numbers; the product of an exponent n and the first number is exact."""
 
 _SQRT_HALF = f4(0.7071067811865476)
 _MANTISSA, _EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
@@ -160,19 +160,19 @@ _MANTISSA, _EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
 
 @intrinsic
 def _bits(typing: Any, x: Any) -> Any:
-    """Return the bits of a float32 as an int32."""
+    """Return the bits of the float32 number x as an int32."""
     return types.int32(types.float32), lambda context, b, sig, args: b.bitcast(args[0], I32)
 
 
 @intrinsic
 def _from_bits(typing: Any, i: Any) -> Any:
-    """Return the float32 with these bits."""
+    """Return the float32 number that has the bits of the int32 ``i``."""
     return types.float32(types.int32), lambda context, b, sig, args: b.bitcast(args[0], F32)
 
 
 @intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a · b + c, rounded once if the CPU has such an instruction."""
+    """Return a · b + c, with a single rounding if the CPU has an instruction for it."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return call_llvm(builder, "llvm.fmuladd.f32", *args)
@@ -182,7 +182,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @inlined
 def exp(x: f4) -> f4:
-    """Return e^x as 2^n · e^r with |r| ≤ ½ ln 2 and Taylor's series for e^r; saturates instead of overflowing."""
+    """Return e^x = 2^n · e^r with |r| ≤ ½ ln 2 and Taylor's series for e^r; x is clipped, so that nothing overflows."""
     x = min(max(x, f4(-87)), f4(88))
     n = np.floor(fma(x, _LOG2_E, f4(0.5)))
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
@@ -197,7 +197,7 @@ def exp(x: f4) -> f4:
 
 @inlined
 def log(x: f4) -> f4:
-    """Return log x of a positive normal x as e·ln 2 + log m with √½ ≤ m < √2 and log m = 2 artanh((m-1)/(m+1))."""
+    """Return log x = e·ln 2 + log m of a normal x = m·2^e > 0, with √½ ≤ m < √2 and log m = 2 artanh((m-1)/(m+1))."""
     bits = _bits(x)
     e = f4((bits >> np.int32(23)) - np.int32(126))
     m = _from_bits((bits & _MANTISSA) | _EXPONENT_OF_HALF)
@@ -215,7 +215,7 @@ def log(x: f4) -> f4:
 
 @inlined
 def log1p(t: f4) -> f4:
-    """Return log(1 + t) for 0 ≤ t ≤ 1, as log u · t/(u - 1), where u is 1 + t rounded; this cancels the rounding."""
+    """Return log(1 + t) for 0 ≤ t ≤ 1, as log u · t/(u - 1), where u is 1 + t rounded: rounding errors cancel."""
     u = f4(1) + t
     d = u - f4(1)
     return t if d == f4(0) else log(u) * (t / d)
@@ -223,20 +223,20 @@ def log1p(t: f4) -> f4:
 
 @inlined
 def sigmoid(x: f4) -> f4:
-    """Return 1/(1 + e^-x)."""
+    """Return the logistic function 1/(1 + e^-x)."""
     t = exp(-abs(x))
     return (f4(1) if x >= f4(0) else t) / (f4(1) + t)
 
 
 @inlined
 def softplus(x: f4) -> f4:
-    """Return log(1 + e^x)."""
+    """Return the softplus function log(1 + e^x)."""
     return max(x, f4(0)) + log1p(exp(-abs(x)))
 
 
 @inlined
 def tanh(x: f4) -> f4:
-    """Return tanh x; by its series near zero, where the quotient would be inaccurate."""
+    """Return tanh x by exponentials; near zero by its Taylor series, which is more accurate there."""
     t = exp(f4(-2) * abs(x))
     far = (f4(1) - t) / (f4(1) + t)
     q = x * x
@@ -251,7 +251,7 @@ def _machine() -> tuple[int, int]:
     """Return the number of floats in a vector register and the number of such registers.
 
     The CPU is the one that Numba compiles for, which can be set by NUMBA_CPU_NAME and NUMBA_CPU_FEATURES. LLVM has no
-    list of registers; they are recognized by their names in the code for the sum of two vectors of 16 floats.
+    list of registers; they are recognized by their names in the assembly code for the sum of two vectors of 16 floats.
     """
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     module = ir.Module()
@@ -270,25 +270,25 @@ def _machine() -> tuple[int, int]:
 
 LANES, REGISTERS = _machine()
 BLOCK = 2 * LANES
-"""Number of columns of a full tile: two vectors, so that each broadcast scalar is used twice."""
+"""Number of columns of a full tile of a product: two vectors, so that each broadcast scalar is used twice."""
 
 HEIGHTS = (12, 10, 8, 6, 4, 2, 1) if REGISTERS >= 32 else (6, 5, 4, 3, 2, 1)
-"""Possible numbers of rows of a tile; the largest leaves registers for the vectors of V and for broadcasts."""
+"""Possible numbers of rows of a tile of a product; the tallest tile just fits into the vector registers."""
 
 
 _NARROW = [w for w in (4, 8) if w < LANES]
 WIDTHS = (*((w,) for w in _NARROW), (LANES,), *((LANES, w) for w in _NARROW), (LANES, LANES))
-"""Possible widths of the vectors of a row of a tile, narrowest first, so that few columns need little padding."""
+"""Possible widths of a tile of a product, as lengths of its vectors, narrowest first; narrow ones need less padding."""
 
 
 def padded(columns: int) -> int:
-    """Return the number of columns that a product with ``columns`` columns writes, including padding."""
+    """Return the number of columns that a matrix product writes for ``columns`` columns, including padding."""
     blocks, rest = divmod(columns, BLOCK)
     return blocks * BLOCK + (min(sum(w) for w in WIDTHS if sum(w) >= rest) if rest else 0)
 
 
 STORE, RELU, WHERE_POSITIVE = range(3)
-"""C = S·V; C = relu(S·V); C = S·V where the number of another matrix at a given distance is positive, else zero."""
+"""Operation that finishes a tile: none; relu(x); x where another matrix is positive, else zero."""
 
 
 def _emit_tile(
@@ -296,7 +296,7 @@ def _emit_tile(
     mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
     v: ir.Value, ldv: ir.Value, count: ir.Value, *distance: ir.Value,
 ) -> None:  # fmt: skip
-    """Emit the instructions of one tile; ``distance`` is that of WHERE_POSITIVE."""
+    """Emit the code of one tile of C; for WHERE_POSITIVE, ``distance`` is the offset from C to the other matrix."""
     rows, parts = range(height), range(len(widths))
     vectors = [ir.VectorType(F32, width) for width in widths]
     firsts = [sum(widths[:i]) for i in parts]
@@ -351,7 +351,7 @@ def _emit_tile(
 
 
 def _emit_any(builder: ir.IRBuilder, finish: int, which: ir.Value, operands: list[ir.Value]) -> None:
-    """Emit tiles of all sizes and a switch; ``which`` is index of height · number of widths + index of width."""
+    """Emit code for tiles of all sizes; the number ``which`` of a size is index of height · widths + index of width."""
     end = builder.append_basic_block("end")
     switch = builder.switch(which, end)
     for index, (height, widths) in enumerate((h, w) for h in HEIGHTS for w in WIDTHS):
@@ -369,9 +369,10 @@ def tile(
     mem: Any, which: Any, c: Any, ldc: Any, source: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any,
     extra: Any,
 ) -> Any:  # fmt: skip
-    """Compute one tile of the size ``which``; ``count`` must be positive. For use in compiled code.
+    """Compute one tile of a matrix product (see the docstring of the module), for use in compiled code.
 
-    ``finish``, a constant, is the operation that is applied to the tile, and ``extra`` are its operands.
+    ``which`` is its size, numbered as in ``_emit_any``; ``count``, the range of k, must be positive. ``finish``, a
+    constant such as RELU, is the operation that is applied to the tile, and ``extra`` are its operands.
     """
     if not isinstance(finish, types.IntegerLiteral):
         return None
@@ -390,13 +391,13 @@ def tile(
 _HEIGHTS = np.array(HEIGHTS)
 _N_WIDTHS = len(WIDTHS)
 _WIDTH_OF_REST = np.array([min(i for i, w in enumerate(WIDTHS) if sum(w) >= rest) for rest in range(BLOCK + 1)])
-"""For each number of remaining columns, the index of the narrowest width that contains them."""
+"""Index in ``WIDTHS`` of the narrowest tile that contains all remaining columns, by the number of these columns."""
 
 
 def main_height(rows: int) -> int:
-    """Return the index of the tallest tile with which the product of ``rows`` rows takes the least time.
+    """Return the index in ``HEIGHTS`` of the tile height to begin with, so that ``rows`` rows take the least time.
 
-    A tile of fewer than four rows takes as long as one of four, since each addition waits for the one before.
+    A tile of fewer than four rows takes as long as a tile of four, since each addition waits for the one before.
     """
 
     def cost(index: int) -> int:
@@ -418,7 +419,7 @@ def _tiles(
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
-    """Compute all tiles of a product and apply ``finish`` to each."""
+    """Compute a matrix product tile by tile; the operation ``finish``, such as RELU, is applied to each tile."""
     n = 0
     while n < columns:
         width = _WIDTH_OF_REST[min(columns - n, BLOCK)]
@@ -441,9 +442,9 @@ def product(
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
-    """Compute C[rows, columns] = S[rows, count] · V[count, columns]; ``tallest`` is ``main_height(rows)``.
+    """Compute C[rows, columns] = S[rows, count] · V[count, columns], with ``tallest`` = ``main_height(rows)``.
 
-    See ``tile`` for the operands and ``padded`` for the number of columns that are written.
+    ``c``, ``s``, ``v`` are offsets, ``ldc``, ``ldv`` row strides, ``row``, ``step`` strides of S. See also ``padded``.
     """
     _tiles(STORE, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
 
@@ -456,7 +457,7 @@ def relu_product(
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
-    """Compute C = relu(S · V), with the operands of ``product``."""
+    """Compute C = relu(S · V), where negative entries become zero; arguments are as in ``product``."""
     _tiles(RELU, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
 
 
@@ -469,13 +470,13 @@ def product_where_positive(
     rows: int, tallest: int, columns: int, count: int,
     other: int,
 ) -> None:  # fmt: skip
-    """Compute C = S · V, with the operands of ``product``, and zero where the matrix at ``other`` is not positive."""
+    """Compute C = S · V where the matrix at offset ``other`` is positive, else zero; arguments as in ``product``."""
     _tiles(WHERE_POSITIVE, (other - c,), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
 
 
 @compiled
 def shuffle(order: NDArray[np.int32], state: np.uint64) -> np.uint64:
-    """Shuffle in place (Fisher-Yates on SplitMix64) and return the generator's next state."""
+    """Shuffle ``order`` in place (Fisher-Yates, with the generator SplitMix64); return the generator's next state."""
     for i in range(len(order) - 1, 0, -1):
         state = state + np.uint64(0x9E3779B97F4A7C15)
         z = state

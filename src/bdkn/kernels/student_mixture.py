@@ -1,7 +1,7 @@
 """Compiled density, distribution function, quantiles and CRPS of mixtures of a Student-t and Gaussians, row by row.
 
-All arguments are standardized: relative to the location of the row's Student-t, in units of its scale. A row has the
-degrees of freedom ``df``, the weight ``kept`` of the Student-t, and Gaussians with mean ``position``, standard
+All arguments are standardized: relative to the location of the row's Student-t, in units of its scale. The mixture of a
+row has a Student-t with ``df`` degrees of freedom and weight ``kept``, and Gaussians with mean ``position``, standard
 deviation ``width`` and weight ``mass``.
 """
 
@@ -15,7 +15,7 @@ from bdkn.kernels.code_cache import compiled, inlined
 from bdkn.typing import Float32Array, FloatArray
 
 Rows = tuple[FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
-"""``df`` and ``kept`` (n,), ``position``, ``width`` and ``mass`` (n, A)."""
+"""Mixtures of n rows: ``df``, ``kept`` (n,) of a Student-t; ``position``, ``width``, ``mass`` (n, A) of A Gaussians."""
 
 _ROOT_2PI = 2.5066282746310002
 _ROOT_2 = 1.4142135623730951
@@ -26,12 +26,12 @@ _GAUSSIAN_DF = 1e8
 """Degrees of freedom above which the Student-t is replaced by a Gaussian."""
 
 _STEPS = 200
-"""Maximum number of steps for a quantile."""
+"""Maximum number of steps of the root search for a quantile."""
 
 
 @inlined
 def _fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of the incomplete beta function, by the method of Lentz."""
+    """Return the continued fraction of the incomplete beta function Iₓ(a, b), by the method of Lentz."""
     tiny = 1e-300
     c, d = 1.0, 1.0 - (a + b) * x / (a + 1.0)
     d = 1.0 / (d if abs(d) > tiny else tiny)
@@ -52,7 +52,7 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 @compiled
 def lower_tail(z: float, df: float, log_norm: float) -> float:
-    """Return the probability of a standard Student-t below z <= 0; ``log_norm`` is log B(df/2, 1/2)."""
+    """Return the distribution function of a standard Student-t at z ≤ 0; ``log_norm`` is ``log_norm_of(df)``."""
     if df > _GAUSSIAN_DF:
         return 0.5 * math.erfc(-z / _ROOT_2)
     if z * z > 1e300:
@@ -68,7 +68,7 @@ def lower_tail(z: float, df: float, log_norm: float) -> float:
 
 @compiled
 def log_norm_of(df: float) -> float:
-    """Return log B(df/2, 1/2)."""
+    """Return the log of the beta function, log B(df/2, ½), for the norm of a Student-t density."""
     if df > 1e5:  # the difference of the large logarithms would be inaccurate
         return 0.5 * math.log(2.0 * math.pi / df) + 0.25 / df
     return math.lgamma(0.5 * df) + 0.5723649429247001 - math.lgamma(0.5 * df + 0.5)
@@ -83,7 +83,7 @@ def _t_density(z: float, df: float, log_norm: float) -> float:
 
 @compiled
 def _values(rows: Rows, i: int, u: float, side: float, log_norm: float) -> tuple[float, float]:
-    """Return the probability below u (``side`` 1) or above it (-1), and the density, of row i."""
+    """Return for the mixture of row i the probability below u (above u if ``side`` is -1) and the density at u."""
     df, kept, position, width, mass = rows
     F = f = 0.0
     if kept[i] > 0.0:
@@ -104,7 +104,7 @@ def _values(rows: Rows, i: int, u: float, side: float, log_norm: float) -> tuple
 
 @compiled
 def log_density(rows: Rows, u: FloatArray) -> FloatArray:
-    """Return the log density at u (n, k)."""
+    """Return the log density of each row's mixture at its k points u (n, k)."""
     df, kept, position, width, mass = rows
     found = np.empty(u.shape)
     for i in range(len(u)):
@@ -131,7 +131,7 @@ def log_density(rows: Rows, u: FloatArray) -> FloatArray:
 
 @compiled
 def distribution(rows: Rows, u: FloatArray) -> FloatArray:
-    """Return the distribution function at u (n, k)."""
+    """Return the distribution function of each row's mixture at its k points u (n, k)."""
     found = np.empty(u.shape)
     for i in range(len(u)):
         log_norm = log_norm_of(rows[0][i])
@@ -142,7 +142,7 @@ def distribution(rows: Rows, u: FloatArray) -> FloatArray:
 
 @compiled
 def quantiles(rows: Rows, q: FloatArray, q_t: FloatArray, q_normal: FloatArray) -> FloatArray:
-    """Return the quantiles (n, k) at levels q (n, k), given those of the standard Student-t and the standard normal.
+    """Return the quantiles (n, k) of each row's mixture at levels q, given Student-t and normal quantiles at q.
 
     A quantile is between the lowest and the highest quantile of the components. It is computed by Newton's method on
     log F, which is nearly linear in the tail. A step that leaves the bracket, or is more than half of the step before,
@@ -183,16 +183,17 @@ def quantiles(rows: Rows, q: FloatArray, q_t: FloatArray, q_normal: FloatArray) 
 
 @inlined
 def _mean_distance(μ: float, σ: float) -> float:
-    """Return E|N(μ, σ²)|."""
+    """Return the mean absolute value E|X| of a Gaussian X ~ N(μ, σ²)."""
     z = μ / σ
     return μ * math.erf(z / _ROOT_2) + 2.0 * σ * math.exp(-0.5 * z * z) / _ROOT_2PI
 
 
 @compiled
 def half_distances(rows: Rows, precision: FloatArray, share: FloatArray) -> FloatArray:
-    """Return E|U - U'|/2 (n,) for two independent draws from each row's distribution.
+    """Return E|U - U'|/2 (n,), a term of the CRPS, for independent draws U, U' from each row's mixture.
 
-    A standard Student-t is N(0, 1/λ) with random λ; ``precision`` and ``share`` (n, m) are a quadrature over λ.
+    The case that both are draws of the Student-t is left out. A standard Student-t is N(0, 1/λ) with random λ;
+    ``precision`` and ``share`` (n, m) are the nodes and the weights of a quadrature over λ.
     """
     df, kept, position, width, mass = rows
     found = np.zeros(len(df))
@@ -216,7 +217,7 @@ def half_distances(rows: Rows, precision: FloatArray, share: FloatArray) -> Floa
 
 @compiled
 def distances(rows: Rows, u: FloatArray) -> FloatArray:
-    """Return E|U - u| (n, k)."""
+    """Return E|U - u| (n, k), a term of the CRPS, for draws U from each row's mixture and its k points u (n, k)."""
     df, kept, position, width, mass = rows
     found = np.zeros(u.shape)
     for i in range(len(u)):

@@ -1,8 +1,8 @@
 """Compiled growth and traversal of regression trees, and the densities of neighbours in a forest.
 
-A tree is grown by histograms of its own in each node, between the lowest and the highest rank of its samples, so that
-they become finer with depth, and no sample is ever sorted. Sums are added in the order of the samples: the same seed
-gives the same bits.
+The split of a node is chosen by histograms between the lowest and the highest rank of the node's samples. So the bins
+become finer with depth, and samples need not be sorted. Sums are added in the order of the samples, so that the same
+seed gives bit-identical trees.
 
 The nodes of all trees of a forest are in depth-first order: the left child of a node is the next node, and the training
 rows below a node are consecutive entries of ``rows``, from ``start`` to ``stop``.
@@ -22,26 +22,26 @@ from bdkn.typing import Float32Array, FloatArray, IndexArray
 Ints = NDArray[np.int32]
 
 MAX_BITS = 8
-"""Binary logarithm of the maximum number of bins of a histogram: all of them stay in the processor's first cache."""
+"""Binary logarithm of the maximum number of histogram bins; 256 bins stay in the processor's first-level cache."""
 
 BINS_PER_SAMPLE = 4
-"""Minimum number of bins per sample of a small node, in which two samples then rarely share a bin."""
+"""Minimum number of histogram bins per sample of a small node, so that two samples rarely share a bin."""
 
 FEATURE, BELOW, ABOVE, RIGHT, START, STOP = range(6)
-"""Columns of the nodes (count, 6) that ``grow_tree`` returns.
+"""Columns of the array of nodes (count, 6) that ``grow_tree`` returns.
 
-Input of the split (-1 in a leaf), the highest rank of it on the left side and the lowest on the right side, right
-child, and the first and last place of the node's samples.
+Input of the split (-1 in a leaf), the highest rank of this input on the left side and the lowest on the right side, the
+right child, and the start and the stop of the node's slice of the samples.
 """
 
 
 @compiled
 def _best_cut(weights: FloatArray, sums: FloatArray, last: int, total: float) -> tuple[float, float, int]:
-    """Return the best cut of a histogram with bins 0 to ``last``, and clear it.
+    """Find the best split of a node by a histogram with bins 0 to ``last``, and set the histogram to zero.
 
     ``sums`` are weighted deviations of the targets from the mean of the node, whose weight is ``total``. The reduction
-    of squared error, divided by ``total``, is the ratio of the first two numbers returned; the third is the last bin on
-    the left side, -1 if there is no cut. Ratios are compared by products, since a division takes longer.
+    of squared error, divided by ``total``, is the ratio of the first two numbers returned. The third is the last bin on
+    the left side, -1 if there is no split. Ratios are compared by products, since a division takes longer.
     """
     best, divisor, cut = -1.0, 1.0, -1
     weight = left = 0.0
@@ -60,10 +60,10 @@ def _best_cut(weights: FloatArray, sums: FloatArray, last: int, total: float) ->
 def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tried: int, state: int) -> Ints:
     """Grow a tree until the targets or the inputs of each leaf are equal; return its nodes, in depth-first order.
 
-    ``ranks`` (n, p) are those of the inputs, equal for equal ones; ``weights`` (n,) are positive for the rows
-    ``samples`` (m,) to grow the tree on. These are put into the order of the nodes, and keep their order within each
-    leaf. ``tried`` inputs are tried for a split, more if those are constant in the node; ``state``, less than 2**31, is
-    the seed of their choice.
+    ``ranks`` (n, p) are the ranks of the inputs, equal for equal inputs. ``samples`` (m,) are the rows to grow the tree
+    on, with positive ``weights`` (n,). They are sorted in place by nodes, and keep their order within each leaf. A
+    split is the best of ``tried`` random inputs, and of more if these are constant in the node. ``state`` < 2**31 is
+    the random seed.
     """
     n, p = len(samples), ranks.shape[1]
     nodes, stack = np.empty((2 * n, 6), np.int32), np.empty((n + 1, 3), np.int32)  # stack: start, stop, parent
@@ -105,7 +105,7 @@ def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tr
             bits += 1
         best, divisor, feature, highest, visited = -1.0, 1.0, -1, 0, 0
         while visited < p and (visited < tried or feature < 0):
-            state = (state * 1103515245 + 12345) & 0x7FFFFFFF  # the high bits are random
+            state = (state * 1103515245 + 12345) & 0x7FFFFFFF  # its low bits are hardly random
             chosen = visited + ((state * (p - visited)) >> 31)
             f = inputs[chosen]
             inputs[chosen], inputs[visited] = inputs[visited], f
@@ -150,26 +150,26 @@ def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tr
 
 
 NODE = np.dtype([("number", np.float64), ("right", np.int32), ("code", np.int32)])
-"""A node in 16 bytes; the left child is the next node.
+"""A node of a copied tree model in 16 bytes; its left child is the next node.
 
-``code`` is -1 at a leaf, whose ``number`` is its value. At a split it is four times the feature, plus
-``MISSING_LEFT`` if missing values go left, plus ``CATEGORICAL`` if the feature is a category; ``number`` is the
-threshold up to which samples go left or, of a category, -1 minus the row of ``bitsets``.
+``code`` is -1 at a leaf, whose ``number`` is its value. At a split it is four times the feature, plus ``MISSING_LEFT``
+if missing values go left, plus ``CATEGORICAL`` if the feature is a category; ``number`` is the threshold up to which
+samples go left or, of a category, -1 minus the row of ``bitsets``.
 """
 
 MISSING_LEFT, CATEGORICAL = 1, 2
-"""Flags in the lowest two bits of a code."""
+"""Flags in the two lowest bits of a node's ``code``: missing values go left; the feature is a category."""
 
 
 @compiled
 def add_leaf_values(
     nodes: NDArray[Any], roots: NDArray[np.int32], bitsets: NDArray[np.uint8], X: FloatArray, out: FloatArray
 ) -> None:
-    """Add to ``out`` (n,) the leaf value of each sample in each tree, tree by tree.
+    """Add the predictions of all trees for the samples X to ``out`` (n,): the values of the leaves of each sample.
 
     Categories are codes from 0 to 255; bit c of a row of ``bitsets`` (.., 32) is set if code c goes left. Indices are
-    not checked: children must follow their node, inside of its tree. They are unsigned, since signed ones would be
-    tested for counting from the end.
+    not checked: a child must follow its node, within the same tree. They are unsigned, since signed indices would be
+    tested for being negative.
     """
     for t in range(len(roots)):
         for i in range(np.uintp(len(X))):
@@ -194,20 +194,21 @@ FOREST_NODE = np.dtype([("feature", np.int32), ("threshold", np.float32), ("righ
 """A node of a forest in 16 bytes: feature (-1 in a leaf), threshold, right child, and number of training rows."""
 
 MAX_ROWS_OF_NODE = 32
-"""Maximum number of training rows of a node that are used; those of a large leaf have equal inputs or targets."""
+"""Maximum number of a node's training rows that are used as neighbours; if there are more, evenly spaced ones."""
 
 MAX_WIDTHS = 38.0
 """Distance from the mean of a Gaussian, in standard deviations, beyond which its density is taken as zero."""
 
 ROOT_2PI_INVERSE = 0.3989422804014327
-"""Density of the standard normal at zero."""
+"""Density of the standard normal distribution at zero, 1/√(2π)."""
 
 
 @compiled
 def find_nodes(nodes: NDArray[Any], roots: Ints, inputs: Float32Array, fewest: int) -> Ints:
-    """Return (2, m, trees): the leaf of each row in each tree, and the last node above with ``fewest`` rows or more.
+    """Return node numbers (2, m, trees) for m rows: their leaf in each tree, and a larger node that contains it.
 
-    A tree stays in the processor's cache while all rows pass through it.
+    The larger node is the last one on the path to the leaf that has ``fewest`` training rows or more. A tree stays in
+    the processor's cache while all rows pass through it.
     """
     found = np.empty((2, len(inputs), len(roots)), np.int32)
     for t in range(len(roots)):
@@ -231,10 +232,10 @@ def _average_shares(
     weights: FloatArray,
     numbers: IndexArray,
 ) -> tuple[int, float]:
-    """Write the numbers of the neighbours of one row, and their average weights over the nodes of usable trees.
+    """Find the neighbours of one row; write their numbers and weights, the averages over the row's nodes in the trees.
 
-    Returned are the number of neighbours and the mean product of the shares that two trees give to the same rows.
-    ``total`` must be zero, and is zero afterwards.
+    Only usable trees are used. Returned are the number of neighbours and the agreement, the mean product of the shares
+    that two trees give to the same rows. ``total`` is temporary memory, which must be zero, and is zero afterwards.
     """
     start, stop, rows, copies = forest
     count, used, alone = 0, 0, 0.0
@@ -273,9 +274,9 @@ def _merge(
     out: tuple[FloatArray, FloatArray, FloatArray],
     m: int,
 ) -> None:
-    """Merge m weighted points to at most ``len(out[0])``; up to ``most`` with weights above ``cut`` are kept.
+    """Reduce m weighted points to at most ``len(out[0])``; up to ``most`` points with weights above ``cut`` are kept.
 
-    The points of a cell are replaced by their mean, with their variance and their total weight.
+    The others are put into cells of equal width; a cell becomes one point: its mean, standard deviation and weight.
     """
     place, spread, mass = out
     slots = len(place)
@@ -296,7 +297,7 @@ def _merge(
         else:
             c = kept + min(int((at[j] - low) / step), cells - 1)
             mass[c] += weights[j]
-            if weights[j] > 0.0:  # it may be too small for a number
+            if weights[j] > 0.0:  # a weight may have underflowed to zero
                 gap = at[j] - place[c]
                 place[c] += gap * weights[j] / mass[c]
                 spread[c] += weights[j] * gap * (at[j] - place[c])
@@ -307,10 +308,7 @@ def _merge(
 
 @compiled
 def _kth_smallest(values: FloatArray, m: int, k: int, scratch: FloatArray) -> float:
-    """Return the (k + 1)-th smallest of the first m values by Hoare's selection; ``scratch`` is overwritten.
-
-    It compiles in a tenth of the time of np.partition.
-    """
+    """Return the (k + 1)-th smallest of the first m values by quickselect, which compiles faster than np.partition."""
     for j in range(m):
         scratch[j] = values[j]
     low, high = 0, m - 1
@@ -334,7 +332,7 @@ def _kth_smallest(values: FloatArray, m: int, k: int, scratch: FloatArray) -> fl
 
 @compiled
 def _sort_places(values: Float32Array, places: Ints) -> None:
-    """Write the order of the values, equal ones by their places (Shell's sort; np.argsort takes long to compile)."""
+    """Write the indices that sort the values to ``places``, as a stable argsort (Shell's sort, which compiles fast)."""
     n = len(values)
     for j in range(n):
         places[j] = j
@@ -365,15 +363,15 @@ def components(
     floor: float,
     out: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """Write the Gaussian components of rows, in units of the scale of the Student-t around its location.
+    """Compute the Gaussian components of rows: kernel densities of the targets or the errors of their neighbours.
 
-    ``nodes`` (1 or 2, m, trees) are the leaves of the rows and, if a kind of component needs them, the broad nodes
-    above, as from ``find_nodes``; ``usable`` (m, trees) is whether a row may use a tree. The ``forest`` has the first
-    and the last place of each node among the training rows drawn for the trees, their numbers and copies; ``errors``
-    (n,) are in units of the scale predicted for the training rows. Of each kind (K,): whether it is of errors, whether
-    it is of broad nodes, its first and last slot, its bandwidth, at least ``floor``, and the power of the Student-t's
-    density by which targets are weighted. Written are positions, widths and masses (m, slots), and the trees' agreement
-    (m,).
+    Positions and widths are in units of the scale of each row's Student-t, around its location. ``nodes`` (1 or 2, m,
+    trees) are the rows' nodes by ``find_nodes``; ``usable`` (m, trees) is whether a row may use a tree. ``forest`` has
+    the start and the stop of each node, and the numbers and copies of the training rows; ``errors`` (n,) are in units
+    of the scale predicted for the training rows. ``kinds`` has for each kind (K,): whether it is of errors, whether it
+    is of the larger nodes, the start and stop of its slots, its bandwidth, at least ``floor``, and the power of the
+    Student-t's density by which targets are weighted. ``out`` gets positions, widths and weights (m, slots), and the
+    trees' agreement (m,).
     """
     of_errors, is_broad, first, last, bandwidth, power = kinds
     df, loc, scale = student
@@ -417,7 +415,7 @@ def components(
 def component_densities(
     positions: FloatArray, widths: FloatArray, masses: FloatArray, first: IndexArray, last: IndexArray, u: FloatArray
 ) -> FloatArray:
-    """Return the density (m, K) of each kind of component at u (m,)."""
+    """Return the density (m, K) at u (m,) of each kind of component; kind k has slots ``first[k]`` to ``last[k]``."""
     found = np.empty((len(u), len(first)))
     for i in range(len(u)):
         for k in range(len(first)):
@@ -440,15 +438,14 @@ def weigh(
     calibration: tuple[float, float, float],
     out: tuple[FloatArray, Float32Array, Float32Array, Float32Array],
 ) -> None:
-    """Write the mixtures of rows: the share of the Student-t (m,), and positions, widths and masses (m, slots).
+    """Compute the mixtures of rows: the weight of the Student-t (m,), and positions, widths and weights of components.
 
-    ``parts`` are positions, widths and masses as from ``components``, and the logarithm of the agreement (m,);
-    ``slots`` the first and the last one of each kind (K,). The ``shares`` (J, 1 + K) of the Student-t and of each kind
-    hold at the ``knots`` (J,) of that logarithm; between them they are interpolated linearly, beyond the first and the
-    last they are constant. ``inside`` (m,), from 0 to 1, is a factor of the shares of components; the Student-t has the
-    rest. With tilt, mean tilt and narrowing as ``calibration``, and the distribution function F of the mixture,
-    components are weighted by (4F(1 - F))^tilt, the Student-t by the mean of that; positions and widths are in units of
-    the narrowed scale.
+    ``parts`` are the positions, widths and weights from ``components``, and the log agreement (m,); ``slots`` has the
+    start and the stop of each kind (K,). ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind at J
+    ``knots`` of the log agreement, interpolated linearly between knots and constant outside. ``inside`` (m,), from 0 to
+    1, multiplies the weights of components; the Student-t has the rest. ``calibration`` is tilt, mean tilt and
+    narrowing: with the distribution function F of the mixture, components are weighted by (4F(1 - F))^tilt, the
+    Student-t by the mean tilt; positions and widths are in units of the scale after narrowing.
     """
     positions, widths, masses, log_agreement = parts
     first, last = slots

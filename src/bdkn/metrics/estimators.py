@@ -1,6 +1,6 @@
-"""The distribution that an estimator predicts, inside pipelines, searches and transformed targets.
+"""Predicted distributions of estimators that contain a regressor: pipelines, searches and transformed targets.
 
-Transformers are recognised by their fitted attributes and by the functions they call, so that no library is imported.
+Transformers are recognised by class name, attributes and functions, so that scikit-learn need not be imported.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _FUNCTIONS: dict[Any, TargetMap] = {
     np.arcsinh: TargetMap(AsinhLink()),
     logit: TargetMap(LogitLink()),
 }
-"""Increasing functions of the target and their maps."""
+"""Increasing functions that may transform the target, and the ``TargetMap`` of each, which inverts it."""
 
 _POINTS = np.array([0.125, 0.5, 0.875])
-"""Targets at which a function and its inverse are compared."""
+"""Values at which it is tested that one function is the inverse of another."""
 
 
 def _number(value: Any, default: float) -> float:
@@ -43,7 +43,7 @@ def _number(value: Any, default: float) -> float:
 
 
 _SCALERS = {
-    # StandardScaler has the mean even if it does not subtract it.
+    # A StandardScaler has ``mean_`` even if it does not subtract it.
     "StandardScaler": lambda t: TargetMap(
         unit=_number(t.scale_, 1.0), shift=_number(t.mean_ if t.with_mean else None, 0.0)
     ),
@@ -53,7 +53,7 @@ _SCALERS = {
         unit=1.0 / _number(t.scale_, 1.0), shift=-_number(t.min_, 0.0) / _number(t.scale_, 1.0)
     ),
 }
-"""Scalers of scikit-learn and their maps."""
+"""Scalers of scikit-learn by class name, and functions that return the ``TargetMap`` of a fitted scaler."""
 
 _KNOWN = (
     "np.log, np.log1p, np.log2, np.log10, np.sqrt, np.square, np.arcsinh or scipy.special.logit with their inverses, "
@@ -63,7 +63,7 @@ _KNOWN = (
 
 
 def target_maps(transformer: Any) -> tuple[TargetMap, ...]:
-    """Return the maps of a fitted transformer of the target, the last step of a pipeline first."""
+    """Return the ``TargetMap`` of each step of a fitted transformer of the target, the last step first."""
     if hasattr(transformer, "steps"):
         steps = [step for _, step in transformer.steps if step is not None and step != "passthrough"]
         return tuple(map_ for step in reversed(steps) for map_ in target_maps(step))
@@ -94,7 +94,7 @@ def target_maps(transformer: Any) -> tuple[TargetMap, ...]:
 
 
 def _function_map(func: Any, inverse: Any) -> TargetMap:
-    """Return the map of a function; raise unless it is known to increase, and has its inverse."""
+    """Return the ``TargetMap`` of a function; raise unless it is known to increase and ``inverse`` is its inverse."""
     try:
         found = _FUNCTIONS.get(func)
     except TypeError:  # a function that cannot be hashed
@@ -115,9 +115,9 @@ def _function_map(func: Any, inverse: Any) -> TargetMap:
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """A regressor with ``predict_dist``, the rows as it receives them, and the transformations of its target.
+    """The regressor inside a wrapped estimator, the rows ``X`` as it receives them, and transformations of its target.
 
-    ``maps`` are the transformations of the target, the one nearest to the regressor first.
+    ``maps`` are the transformations of the target; the innermost one, nearest to the regressor, is first.
     """
 
     regressor: Any
@@ -125,7 +125,7 @@ class Route:
     maps: tuple[TargetMap, ...] = ()
 
     def dist(self) -> Predictive:
-        """Return the distributions of the target as the user gave it."""
+        """Return the predicted distributions of the target in its original units."""
         dist: Predictive = self.regressor.predict_dist(self.X)
         for transformation in self.maps:
             dist = transformation.restore(dist)
@@ -133,7 +133,7 @@ class Route:
 
 
 def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
-    """Return the regressor inside a fitted estimator, with its route; without ``rows``, X is not transformed."""
+    """Return the route to the regressor inside a fitted estimator; ``X`` is transformed on the way only if ``rows``."""
     if hasattr(estimator, "predict_dist"):
         return Route(estimator, X)
     if hasattr(estimator, "best_estimator_"):
@@ -158,7 +158,7 @@ def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
 
 
 def plain_route_of(estimator: Any, X: Any) -> Route:
-    """Return the route to the regressor; raise if its target is transformed, and so has other units."""
+    """Return the route to the regressor inside an estimator; raise if the estimator transforms the target."""
     route = route_of(estimator, X)
     if route.maps:
         raise InvalidParameterError(
@@ -176,7 +176,7 @@ def predictive_of(estimator: Any, X: Any) -> Predictive:
     estimator : estimator
         A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
     X : array-like or data frame
-        Rows.
+        Rows to predict.
 
     Returns
     -------
@@ -261,7 +261,7 @@ def neg_crps(estimator: Any, X: Any, y: ArrayLike) -> float:
 
 
 def neg_coverage_error(estimator: Any, X: Any, y: ArrayLike, level: float = 0.9) -> float:
-    """Return the negative difference between nominal and observed coverage of central intervals.
+    """Return the negative absolute difference between nominal and observed coverage of central intervals.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Monitor the predictions of a model in use.
+"""Sequential test of whether the predictions of a model in use are calibrated.
 
-With the probability integral transform p of each row, uniform given the past if predictions are calibrated, three
-functions of it have mean zero: 2p - 1 (predictions too high or too low), 6p² - 6p + 1 (too narrow or too wide) and
+Let p be the probability integral transform of a row. If predictions are calibrated, p is uniform given the past, and
+three functions g(p) have mean zero: 2p - 1 (predictions too high or too low), 6p² - 6p + 1 (too narrow or too wide) and
 1{p outside of (0.05, 0.95)} - 0.1 (rows outside of their 90 % interval). Calibrated up to a tolerance ε means that the
-mean of each, given the past, is between -ε and ε. A bet against that multiplies its stake by
+mean of each g(p), given the past, is between -ε and ε. A bet against calibration multiplies its stake by
 
     1 + θ (g(p) - ε)   or   1 - θ (g(p) + ε),
 
@@ -30,13 +30,13 @@ from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
 TAIL = 0.05
-"""Probability beyond each end of the interval of the third bet."""
+"""Probability on each side of the 90 % interval whose coverage the third function tests."""
 
 _SIZES = (0.05, 0.15, 0.35, 0.6, 0.9)
 """Sizes of bets, as fractions of the largest bet with which no stake can become negative."""
 
 _RANGES = ((-1.0, 1.0), (-0.5, 1.0), (-2.0 * TAIL, 1.0 - 2.0 * TAIL))
-"""Smallest and largest value of each function."""
+"""Smallest and largest value of each of the three functions g(p) on which bets are based."""
 
 N_BETS = 2 * len(_RANGES) * len(_SIZES)
 """Number of bets: both directions of each function with each size."""
@@ -45,10 +45,10 @@ _BLOCK_ROWS = 4096
 """Maximum number of rows that are processed together."""
 
 LEVELS = (0.5, 0.9, 0.95)
-"""Levels of the intervals whose coverage is reported."""
+"""Nominal coverages of the intervals whose observed coverage is reported."""
 
 _BINS = 10
-"""Bins of the histogram of probability integral transforms."""
+"""Number of bins of the histogram of probability integral transforms."""
 
 _ADD_LOCK = threading.Lock()
 """Lock that is held while a batch is added, so that batches of several threads are added one after the other."""
@@ -56,9 +56,9 @@ _ADD_LOCK = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Wealth:
-    """The wealth of bets against calibration after ``n`` rows.
+    """State of the sequential test after ``n`` rows: the wealth of B bets against calibration, which starts with 1.
 
-    ``log_stakes`` (B,) are the logarithms of the stakes of the bets. ``tolerance`` is ε.
+    ``log_stakes`` (B,) are the logarithms of the bets' stakes. ``tolerance`` is the accepted deviation ε.
     """
 
     tolerance: float
@@ -67,13 +67,13 @@ class Wealth:
 
     @property
     def log(self) -> float:
-        """The logarithm of all wealth, including the share that is not at stake yet."""
+        """Logarithm of the total wealth, including the part that is not bet yet: the evidence against calibration."""
         return float(_total(self.log_stakes[None], np.array([float(self.n)]))[0])
 
     def after(self, pit: FloatArray) -> tuple[FloatArray, Self]:
-        """Return the logarithm of the wealth after each row, and the state after all of them.
+        """Return the logarithm of the wealth after each new row, and the state after the last row.
 
-        With products E of factors, stakes are E (stakes before + Σ new / E).
+        With the cumulative products E of the factors, the stakes are E (stakes before + Σ new stakes / E).
         """
         n, stakes, logs = self.n, self.log_stakes[None], [np.empty(0)]
         for start in range(0, len(pit), _BLOCK_ROWS):
@@ -89,7 +89,7 @@ class Wealth:
 
 
 def log_factors(pit: FloatArray, tolerance: float) -> FloatArray:
-    """Return the logarithm (n, B) of the factor by which each row multiplies each stake."""
+    """Return the logarithms (n, B) of the factors by which each row multiplies the stake of each bet."""
     outside = np.abs(pit - 0.5) >= 0.5 - TAIL
     functions = (2.0 * pit - 1.0, 6.0 * pit**2 - 6.0 * pit + 1.0, outside - 2.0 * TAIL)
     found = []
@@ -100,7 +100,7 @@ def log_factors(pit: FloatArray, tolerance: float) -> FloatArray:
 
 
 def _total(log_stakes: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the logarithm of all wealth after ``rows``; 1/(t + 1) of it is not at stake after row t."""
+    """Return the logarithm of the total wealth after each row t: the stakes, and 1 / (t + 1) that is not bet yet."""
     return np.asarray(np.logaddexp(logsumexp(log_stakes, axis=1), -np.log(rows + 1.0)))
 
 
@@ -113,7 +113,7 @@ class MonitorReport:
     first : int
         Number of rows watched before this batch.
     n : int
-        Rows of this batch.
+        Number of rows in this batch.
     log_score : float
         Mean log density of the targets; greater is better.
     crps : float
@@ -125,11 +125,11 @@ class MonitorReport:
     outside : float
         Share of the rows that are farther from the training rows than those are from each other; nan if unknown.
     log_wealth : float
-        Logarithm of the wealth of bets against calibration, after this batch.
+        Logarithm of the wealth of bets against calibration after this batch; large if predictions are not calibrated.
     alarm : bool
-        Whether that wealth has reached 1/alpha, in this batch or before.
+        Whether the wealth has reached 1/alpha, in this batch or before.
     alarm_row : int or None
-        The row, counted from 1 since the last reset, at which it did; None without an alarm.
+        The row, counted from 1 since the last reset, at which the wealth reached 1/alpha; None without an alarm.
 
     Examples
     --------
@@ -157,30 +157,30 @@ class MonitorReport:
 
 
 class Monitor:
-    """Monitor of the calibration of predictions of new rows, batch after batch.
+    """Sequential test of whether predictions of new rows are calibrated, batch after batch.
 
-    The alarm is valid at any time: as long as predictions are calibrated up to the tolerance, the probability that
-    there is ever an alarm, however many rows are watched and whenever one looks, is at most ``alpha``. After an alarm
-    it stays on until ``reset``.
+    The test is valid at any time: as long as predictions are calibrated up to the tolerance, the probability that
+    there is ever an alarm is at most ``alpha``, for any number of rows and of looks at the result. An alarm stays on
+    until ``reset``.
 
     Parameters
     ----------
     alpha : float, default=0.01
         Largest probability of a false alarm, over all time.
     tolerance : float, default=0.05
-        How far predictions may be from calibrated: the share of targets outside of their 90 % interval may differ from
-        10 % by that, and so may the means of 2p - 1 and 6p² - 6p + 1 from zero, where p is the probability predicted
-        for a value at most the observed one. 0.05 is an error of a tenth of the standard deviation. With 0, any
-        difference will be found, given enough rows.
+        Deviation from calibration that is accepted: the share of targets outside of their 90 % interval may differ from
+        10 % by this number, and the means of 2p - 1 and 6p² - 6p + 1 from zero, where p is the probability integral
+        transform. 0.05 allows predicted means that are wrong by about a tenth of the standard deviation. With 0, any
+        deviation will be found, given enough rows.
 
     Attributes
     ----------
     reports : list of MonitorReport
         One report per batch.
     start : int
-        Rows watched before the last reset.
+        Number of rows watched before the last reset.
     alarm_row : int or None
-        The row at which there was an alarm, counted from 1 since the last reset; None without.
+        The row at which there was an alarm, counted from 1 since the last reset; None without an alarm.
 
     Examples
     --------
@@ -202,14 +202,14 @@ class Monitor:
         self.reset()
 
     def reset(self) -> None:
-        """Start again, for example after a change of the model; the reports stay."""
+        """Start the test again, for example after a change of the model; earlier reports are kept."""
         with _ADD_LOCK:
             self._wealth, self.start = Wealth(self.tolerance), self.n
             self.alarm_row: int | None = None
 
     @property
     def n(self) -> int:
-        """Rows watched so far."""
+        """Number of rows watched so far, before and after resets."""
         return sum(report.n for report in self.reports)
 
     @property
@@ -219,13 +219,13 @@ class Monitor:
 
     @property
     def threshold(self) -> float:
-        """Logarithm of the wealth that raises an alarm, log(1/alpha)."""
+        """Logarithm of the wealth at which there is an alarm: log(1/alpha)."""
         return -float(np.log(self.alpha))
 
     def add(
         self, y: ArrayLike, dist: Predictive, *, pit: ArrayLike | None = None, outside: float = np.nan
     ) -> MonitorReport:
-        """Watch one batch of rows, in the order in which they came.
+        """Add a batch of rows to the test, in the order in which they were observed, and return its report.
 
         Parameters
         ----------
@@ -235,9 +235,9 @@ class Monitor:
             Predicted distributions of these rows, made before the targets were known.
         pit : array-like of shape (n_samples,), optional
             Probability integral transforms; ``dist.cdf(y)`` by default. For distributions with point masses they must
-            be randomized, or are not uniform.
+            be randomized to be uniform.
         outside : float, optional
-            Share of the rows outside of the training rows, for the report.
+            Share of the rows that are far from the training rows; it is only copied to the report.
 
         Returns
         -------
@@ -258,7 +258,7 @@ class Monitor:
             "pit_counts": tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
             "outside": float(outside),
         }
-        with _ADD_LOCK:  # no step may fail, so that a batch is added whole or not at all
+        with _ADD_LOCK:  # no step may fail: a batch is added completely or not at all
             first, (logs, self._wealth) = self.n, self._wealth.after(levels)
             if self.alarm_row is None and (over := logs >= self.threshold).any():
                 self.alarm_row = first - self.start + int(np.argmax(over)) + 1
@@ -324,7 +324,7 @@ class Monitor:
 
 
 def _mean(scores: FloatArray) -> float:
-    """Return the mean of scores, also if their sum overflows."""
+    """Return the mean of scores; it is correct even if their sum overflows."""
     with np.errstate(over="ignore"):
         mean = float(scores.mean())
     return mean if np.isfinite(mean) else average(scores, None)

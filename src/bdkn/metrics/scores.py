@@ -14,7 +14,7 @@ _LARGE = 1e150
 """Magnitude above which the square of a number, or the sum of many, may overflow."""
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
-"""Default levels of calibration curves."""
+"""Default nominal coverages of calibration curves."""
 
 
 def observed(y: ArrayLike, dist: Predictive) -> FloatArray:
@@ -30,7 +30,7 @@ def observed(y: ArrayLike, dist: Predictive) -> FloatArray:
 
 
 def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
-    """Return weights of the rows with the sum one, equal by default."""
+    """Return the sample weights, divided by their sum; equal weights by default."""
     weights = np.ones(rows) if sample_weight is None else read_numbers("sample_weight", sample_weight)
     least, most = weights.min(initial=np.inf), weights.max(initial=0.0)
     if weights.shape != (rows,) or not (least >= 0 and 0 < most < np.inf):
@@ -45,7 +45,7 @@ def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
 
 
 def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return the weighted mean over rows, infinite if a loss with a positive weight is."""
+    """Return the weighted mean over rows; infinite if any value with a positive weight is infinite."""
     weights = row_weights(sample_weight, len(values))
     counted = weights > 0
     if np.isposinf(values[counted]).any():
@@ -55,7 +55,7 @@ def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
 
 
 def root_mean_square(errors: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return the root of the weighted mean of squares, also if squares overflow or underflow."""
+    """Return the root of the weighted mean of squared errors; correct even if squares overflow or underflow."""
     size = np.abs(errors[np.isfinite(errors)]).max(initial=0.0)
     unit = size if size and not 1 / _LARGE < size < _LARGE else 1.0
     return float(unit * np.sqrt(average((errors / unit) ** 2, sample_weight)))
@@ -308,7 +308,7 @@ def interval_width(dist: Predictive, level: float = 0.9, sample_weight: ArrayLik
 def summary(
     y: ArrayLike, dist: Predictive, level: float = 0.9, sample_weight: ArrayLike | None = None
 ) -> dict[str, float]:
-    """Return the metrics that tables and reports show.
+    """Return the main metrics of predictions by name, as tables and reports show them.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Densities of neighbouring training rows, mixed with the Student-t.
 
 The neighbours of a row are the training rows that share leaves of a forest with it. Their targets, and their errors in
-units of the scale predicted for them, are smoothed by Gaussians of a few bandwidths; a row's prediction is a mixture of
-these and the Student-t. Training rows are predicted out of bag, by trees that have not drawn them, so that one forest
-is enough: the weights of the mixture maximise the mean log density of held-out rows.
+units of the predicted scale, are smoothed by Gaussians of a few bandwidths; a row's prediction is a mixture of these
+and the Student-t. Weights of the mixture maximise the mean log density of held-out rows. One forest is enough, as
+training rows are predicted out of bag, that is, by the trees that were grown without them.
 """
 
 from __future__ import annotations
@@ -33,53 +33,53 @@ from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 Ints = NDArray[np.int32]
 
 StudentParameters = tuple[float | FloatArray, FloatArray, FloatArray]
-"""Degrees of freedom, one number or (n,), locations (n,) and scales (n,) of a Student-t."""
+"""Degrees of freedom (one number or (n,)), locations (n,) and scales (n,) of Student-t distributions."""
 
 MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
-"""Share of the Student-t (n,), and positions, widths and masses (n, slots) of the components."""
+"""Weight (n,) of the Student-t; positions, standard deviations and weights (n, slots) of the Gaussian components."""
 
 MixtureParameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
-"""Parameters of a ``StudentTMixture``: those of the Student-t, then ``MixtureArrays``."""
+"""Parameters of a ``StudentTMixture``: degrees of freedom, locations, scales, then ``MixtureArrays``."""
 
 MIN_ROWS = 100
-"""Minimum number of rows for a mixture; with fewer, no gain is significant."""
+"""Minimum number of training rows to fit a mixture; with fewer rows, no gain is significant."""
 
 _MAX_ROWS, _MAX_SCORED = 100_000, 10_000
-"""Maximum number of rows of the forest, and of rows for the weights; of more rows, a random sample is used."""
+"""Maximum numbers of rows to grow the forest, and to learn weights; of more rows, a random sample is used."""
 
 _MAX_CALIBRATED, _MAX_CRPS = 4_000, 2_000
-"""Maximum number of rows to choose tilt and narrowing, and to compare the CRPS."""
+"""Maximum numbers of rows to choose ``tilt`` and ``narrowing``, and to compare the CRPS."""
 
 _COMPONENT_ROWS, _SCORED_ROWS = 1 << 10, 1 << 8
-"""Number of rows whose components a thread computes at a time, with trees in its cache, and number that it scores."""
+"""Numbers of rows for which a thread computes components, and scores, at a time, so that arrays fit into its cache."""
 
 _MIN_OUT_OF_BAG_TREES = 5
-"""Minimum number of out-of-bag trees of a row that is used to learn the weights."""
+"""Minimum number of trees grown without a row, for the row to be used to learn the weights of the mixture."""
 
 _KNOT_LEVELS = (0.05, 0.5, 0.95)
-"""Levels of the quantiles of the trees' agreement at which weights are learned."""
+"""Levels of the quantiles of the trees' agreement at which weights of the mixture are learned (knots)."""
 
 _PRIOR_ROWS = 10.0
-"""Prior number of rows of the Student-t, and of the weights common to all knots at each knot."""
+"""Weight, in rows, of the prior for the Student-t and, at each knot, of the prior for weights common to all knots."""
 
 _STACKING_STEPS = 300
 """Number of expectation-maximisation steps for the weights of a mixture."""
 
 _MIN_WEIGHT = 0.05
-"""Minimum weight, at some knot, of a kind of component that is used."""
+"""Minimum weight that a kind of components must have at one knot or more to be used."""
 
 _MIN_GAIN_ERRORS = 2.0
-"""Minimum gain in mean log score beyond the penalty for the number of weights, in standard errors."""
+"""Minimum gain in mean log score over the Student-t, after a penalty for the number of weights, in standard errors."""
 
 _MAX_CRPS_ERRORS = 1.0
-"""Maximum excess of the mean CRPS over that of the Student-t, in standard errors."""
+"""Maximum difference between the mean CRPS of a mixture and that of the Student-t, in standard errors."""
 
 _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
-"""Values of ``tilt`` and ``narrowing`` that are compared."""
+"""Values of ``tilt`` and ``narrowing`` of a ``NeighbourDensity`` from which the best are chosen."""
 
 _SHARE_OF_INPUTS, _MAX_INPUTS = 0.7, 12
-"""Fraction of the inputs that are tried for a split, and their maximum number."""
+"""Fraction of the inputs that are tried for each split of a tree, and their maximum number."""
 
 _MAX_TREES, _MIN_TREES = 100, 20
 """Maximum and minimum number of trees of a forest."""
@@ -89,26 +89,26 @@ _MAX_DRAWN = 2_000_000
 
 
 _MIN_BANDWIDTH = 0.6
-"""Minimum bandwidth, in units of the median gap between neighbouring values of the target."""
+"""Minimum bandwidth of components, in units of the median gap between neighbouring values of the target."""
 
 _BROAD_ROWS = 4
-"""Minimum number of training rows of a broad node."""
+"""Minimum number of training rows of a broad node: the last node with so many rows on the way to a leaf."""
 
 _MAX_SLOTS = 1 << 16
-"""Maximum number of components of a row."""
+"""Maximum number of Gaussian components in the mixture of a row."""
 
 _MAX_DISTANCE = 1e37
-"""Maximum distance of a component, in scales of a prediction, that single precision represents."""
+"""Maximum distance of a component from a prediction, in scales of it, that single precision represents."""
 
 _MIN_AGREEMENT = 1e-3
-"""Minimum agreement of trees; smaller values count as this."""
+"""Minimum agreement of trees; smaller values are replaced by it before their logarithm is taken."""
 
 
 class Kind(NamedTuple):
-    """Components of one source and bandwidth: targets or errors of neighbours, in leaves or broad nodes.
+    """Kind of Gaussian components: centred at targets or errors of neighbours, from leaves or broad nodes of trees.
 
-    A row has at most ``slots`` of them. The bandwidth is in units of a typical scale of predictions. Targets are
-    weighted by their density under the Student-t to the power of ``power``, which gives likely targets more weight.
+    A row has at most ``slots`` components of a kind. ``bandwidth`` is in units of a typical scale of predictions. The
+    components are weighted by the Student-t density to the power ``power``, which gives likely targets more weight.
     """
 
     of_errors: bool
@@ -127,14 +127,14 @@ KINDS = (
     Kind(True, True, 32, 0.1, 0.0),
     Kind(True, True, 12, 0.5, 0.0),
 )
-"""Kinds of components from which a mixture is learned."""
+"""Kinds of Gaussian components that a mixture can have; those with enough weight are kept."""
 
 
 class Components(NamedTuple):
-    """Gaussian components of rows around a Student-t, in units of its scale, by kind.
+    """Gaussian components of the mixtures of n rows, relative to the location and scale of the Student-t of each row.
 
-    Positions, widths and masses are (n, slots); masses sum to one in each kind. ``log_agreement`` (n,) is the logarithm
-    of the mean product of the shares that two trees give to the same training rows.
+    Positions, standard deviations (``width``) and weights (``mass``) are (n, slots). Weights sum to one in each kind.
+    ``log_agreement`` (n,) is the log of the mean product of the weights that two trees give to equal training rows.
     """
 
     position: FloatArray
@@ -148,9 +148,9 @@ class Components(NamedTuple):
 class NeighbourDensity:
     """Mixture of the Student-t and a kernel density of similar training rows, the neighbours.
 
-    ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind of component at ``knots``, values of the
-    logarithm of the agreement of the trees. Components far out in the mixture lose weight by the power ``tilt``, and
-    the Student-t is made narrower by the factor ``narrowing``: a mixture of calibrated densities is too wide.
+    ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind of components at the ``knots``, which are
+    values of the log agreement of the trees. As a mixture of calibrated densities is too wide, components in its tails
+    lose weight by the power ``tilt``, and the Student-t is made narrower by the factor ``narrowing``.
     ``columns`` are the names of the columns of a data frame that the forest uses (None: all columns).
     """
 
@@ -162,7 +162,7 @@ class NeighbourDensity:
     columns: tuple[str, ...] | None = None
 
     def check(self) -> None:
-        """Raise unless knots are in order, shares at most one, and the names those of all columns."""
+        """Raise an error unless knots are in order, weights are at most one, and there is a name for each column."""
         must(bool((np.diff(self.knots) >= 0.0).all()), "knots must be in order")
         must(bool((self.shares <= 1.0 + 1e-9).all()), "shares must not exceed one")
         p = self.neighbours.inputs.n_columns
@@ -171,10 +171,10 @@ class NeighbourDensity:
     def mix(
         self, df: float, loc: FloatArray, scale: FloatArray, X: Any, inside: FloatArray | None = None
     ) -> MixtureParameters:
-        """Return the parameters of the mixtures of rows with this Student-t, in scaled units.
+        """Return the parameters of the predicted mixtures of rows X, given their Student-t, in scaled units.
 
-        ``inside`` (n,), from 0 to 1, is a factor of the weights of neighbours: where it is 0, outside of the training
-        rows, the Student-t stays as it is (None: 1 everywhere). A point mass stays one.
+        ``inside`` (n,), from 0 to 1, is a factor of the weights of neighbours (None: 1 everywhere). If it is 0, outside
+        of the training rows, the Student-t does not change. A Student-t with scale zero does not change, either.
         """
         from bdkn.kernels.trees import weigh
 
@@ -196,22 +196,22 @@ class NeighbourDensity:
             compute(slice(n))
         else:
             run_on_threads(compute, row_slices(n, THREAD_ROWS))
-        kept, position, width, mass = out  # masses in single precision have a sum of one but for rounding
+        kept, position, width, mass = out  # weights in single precision sum to one up to rounding
         kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
         return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), kept, position, width, mass
 
     def empty(self, n: int) -> MixtureArrays:
-        """Return the arrays of the mixtures of n rows, to be written by compiled code."""
+        """Return empty arrays for the mixtures of n rows, which compiled code fills."""
         position, width, mass = (np.empty((n, self.neighbours.kind_arrays[3][-1]), np.float32) for _ in range(3))
         return np.empty(n), position, width, mass
 
     @property
     def calibration(self) -> tuple[float, float, float]:
-        """Tilt, the mean of its weights under a calibrated density, and narrowing."""
+        """Tilt t, the mean of (4 F (1 - F))^t over levels F between 0 and 1, and narrowing, for compiled code."""
         return self.tilt, math.exp(self.tilt * math.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)), self.narrowing
 
     def mixture_of(self, parts: Components) -> MixtureArrays:
-        """Return the mixture distributions of training rows, given their Gaussian components."""
+        """Return the arrays of the mixtures of training rows, given their Gaussian components."""
         from bdkn.kernels.trees import weigh
 
         n, slots = len(parts.position), self.neighbours.kind_arrays[2:4]
@@ -221,7 +221,7 @@ class NeighbourDensity:
         return kept, position, width, mass
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
-        """Return the density with new standardised errors of the training rows."""
+        """Return a copy with other standardised errors of the training rows."""
         rows = self.neighbours.rows
         return replace(self, neighbours=replace(self.neighbours, errors=errors if rows is None else errors[rows]))
 
@@ -229,10 +229,10 @@ class NeighbourDensity:
 @stored
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """A forest over training rows, with their targets and standardised errors, in scaled units.
+    """A forest grown on training rows, with their targets in scaled units and their standardised errors.
 
-    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth. ``kinds`` (K, 5) are the numbers of each
-    ``Kind``. ``rows`` are the numbers of the training rows if not all are used.
+    ``unit`` is a typical scale of predictions, ``floor`` the minimum bandwidth. ``kinds`` (K, 5) are the five fields of
+    each ``Kind`` as numbers. ``rows`` are the numbers of the training rows that are used (None: all).
     """
 
     inputs: Standardizer
@@ -245,9 +245,9 @@ class Neighbours:
     rows: Annotated[IndexArray | None, integers("n")] = None
 
     def check(self) -> None:
-        """Raise unless the forest, its rows and the kinds of components belong together.
+        """Raise an error unless the forest, its training rows and the kinds of components are consistent.
 
-        Compiled code does not check indices.
+        This is needed because compiled code does not check array indices.
         """
         rows, p = self.forest.rows, self.inputs.n_columns
         must(bool(rows.min() >= 0 and rows.max() < len(self.targets)), "rows of the forest must be training rows")
@@ -260,7 +260,7 @@ class Neighbours:
 
     @lazy
     def kind_arrays(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
-        """Arrays over kinds: whether of errors, whether of broad nodes, first and last slot, bandwidth and power."""
+        """Fields of all kinds as arrays: ``of_errors``, ``is_broad``, first and last slot, bandwidth, ``power``."""
         of_errors, is_broad, slots, bandwidth, power = self.kinds.T
         last = np.cumsum(slots.astype(np.intp))
         width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
@@ -269,7 +269,7 @@ class Neighbours:
 
     @lazy
     def _largest(self) -> tuple[float, float]:
-        """The largest target or bandwidth, and the largest error or bandwidth of errors, in scales of a prediction."""
+        """Largest |target| or bandwidth of targets, and largest |error| or bandwidth of errors, to prevent overflow."""
         of_errors, width = self.kind_arrays[0] > 0, self.kind_arrays[4]
         values = np.concatenate([np.abs(self.targets), width[~of_errors], [self.floor]])
         return float(values.max()), float(np.concatenate([np.abs(self.errors), width[of_errors]]).max())
@@ -277,10 +277,10 @@ class Neighbours:
     def components(
         self, df: FloatArray, loc: FloatArray, scale: FloatArray, inputs: Float32Array, usable: BoolArray | None = None
     ) -> Components:
-        """Return the components of rows around a Student-t whose scales are above zero.
+        """Return the Gaussian components of rows, given their Student-t, whose scales must be above zero.
 
-        ``inputs`` (n, p) are those of ``encode_inputs``; ``usable`` (n, trees) is whether a row may use a tree (None:
-        all of them).
+        ``inputs`` (n, p) come from ``encode_inputs``. ``usable`` (n, trees) is True where a row may use a tree (None:
+        all trees).
         """
         from bdkn.kernels import trees as kernel
 
@@ -305,11 +305,11 @@ class Neighbours:
 @stored
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Regression trees, each grown on draws of the training rows with replacement.
+    """Regression trees, each grown on training rows drawn with replacement.
 
-    The nodes of all trees are in depth-first order: the left child of a node is the next one. ``feature`` is -1 in a
-    leaf; rows with inputs up to ``threshold`` go left. ``rows[start:stop]`` are the numbers of the training rows below
-    a node, drawn ``copies`` times.
+    The nodes of all trees are in depth-first order: the left child of a node is the next node. ``feature`` is -1 in a
+    leaf; rows with inputs up to ``threshold`` go left. ``rows[start:stop]`` are the numbers of the training rows in a
+    node, and ``copies`` is how often each was drawn.
     """
 
     feature: Annotated[Ints, integers("N", types=("i4",), low=-1)]
@@ -322,9 +322,9 @@ class Forest:
     copies: Annotated[Float32Array, singles("D", above=0.0)]
 
     def check(self) -> None:
-        """Raise unless every path from a root ends in a leaf of its tree, and every node has training rows.
+        """Raise an error unless every path from a root ends in a leaf of its tree, and every node has training rows.
 
-        Compiled code does not check indices.
+        This is needed because compiled code does not check array indices.
         """
         n, drawn = len(self.feature), len(self.rows)
         lengths = {len(part) for part in (self.threshold, self.right, self.start, self.stop)}
@@ -336,7 +336,7 @@ class Forest:
 
     @lazy
     def nodes(self) -> NDArray[Any]:
-        """Nodes as compiled code reads them."""
+        """Nodes of all trees in one structured array, for compiled code."""
         from bdkn.kernels.trees import FOREST_NODE
 
         nodes = np.empty(len(self.feature), dtype=FOREST_NODE)
@@ -353,9 +353,9 @@ class Forest:
 
 
 def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> tuple[Array | None, tuple[Any, ...] | None]:
-    """Return an array, or columns of a data frame (None: the numeric ones), as numbers, with the column names.
+    """Return a table as an array of numbers, and the names of the columns of a data frame that were used.
 
-    The table is None if there are no numbers; a sparse matrix is not converted.
+    ``names`` are the columns to use (None: all numeric ones). The array is None without numbers, or if X is sparse.
     """
     if hasattr(X, "indptr"):
         return None, None
@@ -376,7 +376,7 @@ def _numbers(values: Any) -> FloatArray | None:
 
 
 def encode_inputs(inputs: Standardizer, table: Any) -> Float32Array:
-    """Return the inputs of a forest; missing values become larger than all others."""
+    """Return a table as standardized inputs of a forest; missing values become larger than all other values."""
     scaled = inputs.transform(table)
     return scaled if np.isfinite(scaled).all() else np.nan_to_num(scaled, nan=LIMIT)
 
@@ -403,10 +403,10 @@ def fit_density(
 ) -> NeighbourDensity | None:
     """Fit the mixture that predicts best; return None if the Student-t alone does about as well.
 
-    The mean log score of the mixture is higher than that of the Student-t by clearly more than chance, and its mean
-    CRPS is not worse. ``student`` are the predictions (n,) of each row of the table X from the others, and ``y`` the
-    targets, both in scaled units. Rows with the same number in ``groups`` are held out together (None: rows that are
-    equal, targets included). The forest is the same for any number of threads.
+    The mean log score of the mixture must be higher by clearly more than chance, and its mean CRPS not worse.
+    ``student`` are the Student-t predictions of all rows of the table X, each predicted without its own target. They
+    and the targets ``y`` are in scaled units. Rows with the same number in ``groups`` are held out together (None: rows
+    with equal inputs and targets). The forest is the same for any number of threads.
     """
     table, names = numeric_table(X)
     df, loc, scale = student
@@ -421,7 +421,7 @@ def fit_density(
         table, y, df, loc, scale = table[used], y[used], df[used], loc[used], scale[used]
         counts, groups = None if counts is None else counts[used], None if groups is None else groups[used]
 
-    # Neighbours: a forest, whose inputs are scaled without the missing numbers
+    # Neighbours: a forest; missing numbers are ignored when its inputs are scaled
     known = np.isfinite(table)
     means = np.where(known, table, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     standardizer = Standardizer.fit(Rows(table if known.all() else np.where(known, table, means), y, counts))
@@ -431,7 +431,7 @@ def fit_density(
     errors, unit, kinds = (y - loc) / scale, float(np.median(scale)), np.array(KINDS, dtype=np.float64)
     neighbours = Neighbours(standardizer, forest, y, errors, unit, least_bandwidth(y), kinds, used)
 
-    # Components of the rows that enough trees have not drawn, by these trees
+    # Components of rows that are out of bag in enough trees, computed by these trees
     absent = forest.out_of_bag(len(y))
     scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _MIN_OUT_OF_BAG_TREES), _MAX_SCORED, seed)
     if len(scored) < MIN_ROWS:
@@ -452,8 +452,8 @@ def fit_density(
     log_density = np.column_stack([student_t_logpdf(y, df, loc, scale), of_kinds - np.log(scale)[:, None]])
     rows = ScoredRows(y, df, loc, scale, counts, groups, log_density, parts)
 
-    # Weights by stacking. If the mixture of all kinds with weight is not better, those kinds are tried that are errors
-    # around the prediction, and leave its centre nearly as it is.
+    # Weights by stacking. If the mixture of all kinds with enough weight is not better than the Student-t, only the
+    # kinds that use errors are tried, which hardly change the centre of a prediction.
     has_weight = learn_weights(neighbours, rows).shares[:, 1:].max(axis=0) >= _MIN_WEIGHT
     for chosen in (has_weight, has_weight & (kinds[:, 0] > 0.0)):
         if chosen.any():
@@ -465,7 +465,7 @@ def fit_density(
 
 
 def _sample(rows: IndexArray, most: int, seed: np.random.SeedSequence) -> IndexArray:
-    """Return a random sample of at most this number of rows, in order."""
+    """Return a random sample of at most ``most`` row numbers, in increasing order."""
     return rows if len(rows) <= most else np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
 
 
@@ -481,7 +481,7 @@ def grow_forest(
 ) -> Forest:
     """Grow a forest on rows that are drawn in proportion to their counts; rows of one group are drawn together.
 
-    Groups are numbered from 0 without gaps (None: each row is one). There are 100 trees, and fewer for more than 20 000
+    Groups are numbered from 0 without gaps (None: no groups). There are 100 trees, and fewer for more than 20 000
     rows. The forest is the same for any number of threads.
     """
     from bdkn.kernels.trees import grow_tree
@@ -511,7 +511,7 @@ def grow_forest(
 
 
 def ranked(X: Float32Array) -> tuple[Ints, Float32Array, IndexArray]:
-    """Return ranks (n, p) of inputs, the distinct values of all columns, and the offset of each column in them."""
+    """Return ranks (n, p) of inputs, the distinct values of all columns in one array, and where each column starts."""
     values, ranks = [], np.empty(X.shape, dtype=np.int32)
     for j, column in enumerate(X.T):
         distinct, ranks[:, j] = np.unique(column, return_inverse=True)
@@ -520,14 +520,14 @@ def ranked(X: Float32Array) -> tuple[Ints, Float32Array, IndexArray]:
 
 
 def midpoints(below: Float32Array, above: Float32Array) -> Float32Array:
-    """Return the midpoints between numbers, rounded down so that each is less than the one above."""
+    """Return the midpoints of ``below`` and ``above``, rounded down so that each is less than ``above``."""
     middle = (below.astype(np.float64) + above.astype(np.float64)) / 2.0
     rounded = middle.astype(np.float32)
     return np.asarray(np.where(rounded > middle, np.nextafter(rounded, np.float32(-np.inf)), rounded))
 
 
 def forest_of(trees: list[tuple[Any, ...]]) -> Forest:
-    """Return the forest of trees, each a tuple of feature, threshold, right, start, stop, rows and copies."""
+    """Join trees to a forest; each tree is a tuple of feature, threshold, right, start, stop, rows and copies."""
     node, place = (np.cumsum([0, *(len(tree[part]) for tree in trees)], dtype=np.int32) for part in (0, 5))
     moved = [
         (feature, threshold, right + node[k], start + place[k], stop + place[k], rows, copies)
@@ -538,7 +538,7 @@ def forest_of(trees: list[tuple[Any, ...]]) -> Forest:
 
 
 def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
-    """Return a set number for each row; rows with equal inputs and targets have equal numbers."""
+    """Return a group number for each row; rows with equal inputs and targets have the same number."""
     odd = np.random.default_rng(0).integers(2**62, size=inputs.shape[1] + 1, dtype=np.uint64) * np.uint64(2)
     odd += np.uint64(1)
     keys = (inputs + np.float32(0.0)).view(np.int32)  # -0 becomes 0
@@ -550,18 +550,18 @@ def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
 
 
 def least_bandwidth(y: FloatArray) -> float:
-    """Return the minimum bandwidth by the gaps between targets, so that densities have no spikes at discrete values."""
+    """Return the minimum bandwidth from the gaps between targets: densities shall have no spikes at discrete values."""
     values = np.unique(y)
     return _MIN_BANDWIDTH * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Training rows by which mixtures are learned and scored, each predicted without itself.
+    """Training rows on which mixtures are learned and scored; each row is predicted without its own target.
 
-    ``df``, ``loc`` and ``scale`` (n,) are those of the Student-t, ``groups`` the numbers of rows that are held out
-    together, ``log_density`` (n, 1 + K) that of the Student-t and of each kind of component at the targets, ``parts``
-    the components by trees that have not drawn a row.
+    ``df``, ``loc`` and ``scale`` (n,) are the parameters of the Student-t. Rows with the same number in ``groups`` are
+    held out together. ``log_density`` (n, 1 + K) are log densities of the targets under the Student-t and under each
+    kind of components. ``parts`` are the components from the trees grown without the row.
     """
 
     y: FloatArray
@@ -574,17 +574,17 @@ class ScoredRows:
     parts: Components
 
     def rows(self, rows: IndexArray | slice) -> ScoredRows:
-        """Return some of the rows."""
+        """Return the rows with these numbers."""
         parts = Components(*[part[rows] for part in self.parts])
         y, df, loc, scale, counts = (part[rows] for part in (self.y, self.df, self.loc, self.scale, self.counts))
         return ScoredRows(y, df, loc, scale, counts, self.groups[rows], self.log_density[rows], parts)
 
     def evenly_spaced(self, most: int) -> ScoredRows:
-        """Return about this number of rows, evenly evenly_spaced."""
+        """Return about ``most`` rows, evenly spaced."""
         return self.rows(np.arange(0, len(self.y), max(1, len(self.y) // most)))
 
     def with_kinds(self, neighbours: Neighbours, kinds: IndexArray) -> ScoredRows:
-        """Return the rows with some of the kinds of components."""
+        """Return the same rows with only the kinds of components that have the numbers ``kinds``."""
         first, last = neighbours.kind_arrays[2:4]
         slots = np.concatenate([np.arange(first[k], last[k]) for k in kinds])
         position, width, mass = (part.take(slots, axis=1) for part in self.parts[:3])
@@ -592,13 +592,13 @@ class ScoredRows:
         return replace(self, log_density=self.log_density.take(np.append(0, 1 + kinds), axis=1), parts=parts)
 
     def mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
-        """Return the mean over rows and its standard error, for which a group is one observation."""
+        """Return the mean of ``gain`` over rows, and its standard error, for which each group is one observation."""
         mean = float(np.average(gain, weights=self.counts))
         sums = np.bincount(self.groups, self.counts * (gain - mean))
         return mean, float(np.sqrt(sums @ sums) / self.counts.sum())
 
     def on_threads(self, compute: Callable[[ScoredRows], FloatArray], n_jobs: int | None) -> FloatArray:
-        """Return a number per row, computed for blocks of rows on threads."""
+        """Return one number per row: the results of ``compute`` for blocks of rows, on several threads."""
         found = np.empty(len(self.y))
 
         def write(rows: slice) -> None:
@@ -609,7 +609,7 @@ class ScoredRows:
 
 
 def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
-    """Return u (n, J), the share of each knot in the weights of rows; beyond the last knot its share is one."""
+    """Return the weights (n, J) of J knots in a linear interpolation at ``g`` (n,), constant beyond the last knots."""
     unit = np.eye(len(knots))
     return np.column_stack([np.interp(g, knots, unit[j]) for j in range(len(knots))])
 
@@ -617,15 +617,15 @@ def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
 def stack_densities(
     log_density: FloatArray, shares: FloatArray, prior: FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
-    """Return the maximum-a-posteriori weights (J, K), by expectation maximisation.
+    """Return maximum-a-posteriori weights (J, K) of K densities at J knots, by expectation maximisation.
 
-    Weights of the highest mean log density of held-out rows are those of Yao et al. (2018), a concave problem. Here the
-    weights of a row are interpolated between those at a few knots, Σ_j u_j w_j with u_j ≥ 0 and Σ_j u_j = 1, which
-    keeps the problem concave.
+    Stacking (Yao et al., 2018) chooses weights with the highest mean log density of held-out rows, a concave problem.
+    Here the weights of a row are interpolated between the weights at a few knots, Σ_j u_j w_j with u_j ≥ 0 and
+    Σ_j u_j = 1, and the problem is still concave.
 
-    ``log_density`` (n, K) are those of the targets under each of K components that were made without them, ``shares``
-    (n, J) those of ``interpolation``. ``prior`` (J, K) are rows that each component is given in advance, at each knot:
-    a Dirichlet prior with these numbers plus one.
+    ``log_density`` (n, K) are the log densities of the targets under K components that were computed without these
+    targets. ``shares`` (n, J) are the u_j of each row, from ``interpolation``. ``prior`` (J, K) are rows that each
+    component is given in advance at each knot: a Dirichlet prior with these numbers plus one.
     """
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     total = np.ones(len(density)) if counts is None else counts
@@ -639,7 +639,7 @@ def stack_densities(
 
 
 def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> FloatArray:
-    """Return the density of the mixture of each row, Σ_jk u_j w_jk p_k: the shorter of j and k is summed over last."""
+    """Return the mixture density of each row, Σ_jk u_j w_jk p_k; the longer of the two sums is computed first."""
     J, K = weights.shape
     if K > J:
         return np.asarray(np.vecdot(density @ weights.T, shares))
@@ -647,7 +647,7 @@ def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> Floa
 
 
 def learn_weights(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
-    """Learn the weights by stacking: first common ones for all rows, which are the prior of those at knots."""
+    """Learn mixture weights by stacking: first weights common to all rows, then, with these as prior, at each knot."""
     g, log_density = rows.parts.log_agreement, rows.log_density
     knots = np.quantile(g, _KNOT_LEVELS)
     on_student = _PRIOR_ROWS * np.eye(log_density.shape[1])[:1]
@@ -658,7 +658,7 @@ def learn_weights(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
 
 
 def choose_calibration(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> NeighbourDensity:
-    """Choose tilt and narrowing in turn, by the score."""
+    """Choose tilt and narrowing in turn, by the mean log score of the mixture."""
     some = rows.evenly_spaced(_MAX_CALIBRATED)
 
     def best(candidates: list[NeighbourDensity]) -> NeighbourDensity:
@@ -676,7 +676,7 @@ def choose_calibration(density: NeighbourDensity, rows: ScoredRows, n_jobs: int 
 
 
 def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> bool:
-    """Return whether the log score exceeds that of the Student-t by more than chance, and the CRPS is not worse."""
+    """Return whether the mixture has a log score better than the Student-t by more than chance, and no worse CRPS."""
     gain = rows.on_threads(lambda part: log_scores(density, part), n_jobs) - rows.log_density[:, 0]
     penalty = (density.shares.size - len(density.shares)) / len(np.unique(rows.groups))
     mean, error = rows.mean_and_error(gain)
@@ -697,7 +697,7 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
 
 
 def excess_crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
-    """Return the CRPS of the mixture at each target less that of the Student-t."""
+    """Return the CRPS of the mixture minus the CRPS of the Student-t, for each target."""
     y, scale = rows.y[:, None], density.narrowing * rows.scale
     own = StudentT.unchecked(rows.df, rows.loc, rows.scale)._crps(y)[:, 0]
     return StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.mixture_of(rows.parts))._crps(y)[:, 0] - own

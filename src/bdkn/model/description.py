@@ -17,7 +17,7 @@ from bdkn.networks import MEAN_VARIANCE, EncodedNetworks, MixedNetworks, Network
 from bdkn.predictive.links import ContinuedLink, IdentityLink, Link, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
 
 Described = dict[str, Any]
-"""Numbers, texts, arrays, None, and lists and dictionaries of these."""
+"""Plain data about a model: numbers, texts, arrays, None, and lists and dictionaries of these."""
 
 
 class NotDescribedError(BDKNError):
@@ -27,10 +27,10 @@ class NotDescribedError(BDKNError):
 def describe_model(model: Any) -> Described:
     """Return the parts of a fitted model, ``model_`` of a regressor, as numbers, texts and arrays.
 
-    These are ``networks``, ``targets``, ``combination`` (None: equal weights), ``extrapolation`` and ``density`` (None:
-    the model has no such part). Inputs of the networks are those of an array, or the encoded columns of
-    ``describe_columns``. Raise if members are not networks of this library, or a part is an object of a user's own
-    class.
+    The keys are ``networks``, ``targets``, ``combination`` (None: equal weights), ``extrapolation`` and ``density``
+    (None: the model has no such part). Inputs of the networks are the columns of an array, or of a data frame as
+    ``describe_columns`` encodes them. An error is raised if members are not networks of this library, or a part is an
+    object of a user's own class.
     """
     if not isinstance(getattr(model, "members", None), NetworkMembers):
         raise NotDescribedError("its members are not networks of this package")
@@ -88,10 +88,10 @@ def describe_columns(encoder: TableEncoder) -> list[Described]:
     """Describe the conversion of data frame columns to codes, and of codes to inputs of the networks.
 
     Each column has its ``name``, ``kind`` ("number", "boolean", "duration", "date", "category", "text" or "unused") and
-    ``n_codes``. A number, boolean, duration or date has the code ``fill`` where it is missing and, if ``missing``, a
-    second code that is 1 there; a date has the sine and the cosine of the day in each of the ``cycles``, in days, in
-    addition. The code of a category is the place of its value in ``values``, of a missing one if ``missing``, and then
-    of all other values; its inputs are that row of ``inputs``.
+    ``n_codes``. Missing numbers, booleans, durations or dates have the code ``fill``. With ``missing``, a second code
+    is 1 for a missing value and else 0. A date also has the sine and cosine of the day in each of the ``cycles``, in
+    days. The code of a category is the index of its value among the k ``values``, k for a missing value and k + 1 for
+    any other; its inputs are the row of ``inputs`` with this number.
     """
     found = []
     for column in encoder.columns:
@@ -117,7 +117,7 @@ def _describe_standardizer(inputs: Any) -> Described:
 
 
 def _describe_stack(stack: Predictor) -> Described:
-    """Return networks of equal shape: widths, activation, weights (networks, parameters), and the bins of inputs."""
+    """Describe networks of equal shape: layer widths, activation, weights (networks, parameters), bins of inputs."""
     encoding = stack.encoding if isinstance(stack, EncodedNetworks) else None
     plain = stack.networks if isinstance(stack, EncodedNetworks) else stack
     if not isinstance(plain, Networks) or plain.spec.head != MEAN_VARIANCE:
@@ -163,10 +163,10 @@ def _finite(value: Any) -> Any:
 
 
 def _describe_density(density: NeighbourDensity) -> Described:
-    """Return the forest, the targets and errors of its rows, and the weights of the mixture.
+    """Describe the forest, the targets and errors of its training rows, and the weights of the mixture.
 
-    Nodes are in depth-first order, with thresholds of those that split and numbers of rows of the leaves; the right
-    children and the places of the rows follow from these.
+    Nodes are in depth-first order. Thresholds are given for nodes that split, and numbers of rows for leaves; the right
+    child and the rows of each node can be computed from these.
     """
     near, forest = density.neighbours, density.neighbours.forest
     is_leaf = forest.feature < 0

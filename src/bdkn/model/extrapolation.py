@@ -1,15 +1,15 @@
 """Extra variance for extrapolation, by the distance from the training rows.
 
-With d the distance to the nearest prototype in typical distances, the gate w = clip(d - 1, 0, 1) is closed on rows that
-are no farther than training rows are from each other. The variance that is added is
+With d the distance to the nearest prototype in typical distances, the gate w = clip(d - 1, 0, 1) is zero for rows that
+are no farther away than training rows are from each other. The variance that is added is
 
     u(x) = max{min(4d(x), 1) E(x),  w(x) (D(x) - q₅₀)₊,  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
     E(x) = (1 + λ w(x)) (D(x) - q₉₀)₊ + γ (D(x) - γ q₉₀)₊
 
 with D the variance among all fits of the members, q₅₀ and q₉₀ its quantiles on held-out rows, Bⱼ how far x lies beyond
-the range of column j, and aⱼ the slopes of the prediction, none of which is zero unless all predictions are equal. So u
-is zero on prototypes and where neither distance nor disagreement is larger than inside, and √u grows at least linearly
-along every ray.
+the range of column j, and aⱼ the slopes of the prediction, which are positive unless all predictions are equal. So u is
+zero on prototypes, and where both distance and disagreement are as small as on training rows. Farther and farther away
+in any direction, √u grows at least linearly.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stor
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _MAX_PROTOTYPES, _FAR_PROTOTYPES = 1024, 256
-"""Maximum number of prototypes; in large tables, the number of them that are the farthest rows instead of random."""
+"""Maximum number of prototypes, and how many of them, in large tables, are not random but the farthest rows."""
 
 _SCALE_ROWS = 4000
 """Maximum number of rows from which the scales of the columns are computed."""
 
 _TYPICAL_LEVEL = 0.9
-"""Level of the quantile of the distances between training rows that is the typical distance."""
+"""Level of the quantile of the training rows' distances to the nearest other row that is the typical distance."""
 
 _EQUAL_WITHIN = 1e-4
-"""Maximum difference between equal rows in each standardized column."""
+"""Maximum difference in each standardized column between rows that are treated as equal."""
 
 _JUMP = 2.0
-"""Minimum distance, in typical distances, of a changed value in a column that was constant."""
+"""Minimum distance from the training rows, in typical distances, if a value differs in a column that was constant."""
 
 _BLOCK_ROWS_ALL, _BLOCK_ROWS_FIRST = 128, 512
-"""Number of rows that are compared at a time with all prototypes, and with the first ones."""
+"""Numbers of rows that are compared at a time with all prototypes, and with a few of them."""
 
 _FIRST_PROTOTYPES = (64, 256)
 """Approximate numbers of prototypes that are compared first: if one is near enough, the row is inside."""
 
 _TRIMMED = 0.01
-"""Fraction of the smallest, and of the largest, numbers of a column that its scale ignores."""
+"""Fraction of the values of a column that are clipped on each side before its scale is computed."""
 
 _ROUNDING = 2e-6
 """Maximum relative change of a value in a constant column that may be due to rounding in single precision."""
 
 
 def table_blocks(X: Any) -> Iterator[tuple[slice, Any]]:
-    """Yield slices and rows of a table of any type, in blocks that fit into the cache; a block may be empty."""
+    """Yield row slice and rows of each block of a table of any type; blocks fit into the cache, and may be empty."""
     n, step = X.shape[0], rows_within(CACHED_CELLS, X.shape[1])
     for start in range(0, max(1, n), step):
         rows = slice(start, start + step)
@@ -75,8 +75,8 @@ class Columns:
     """Center, scale and range (p,) of each column of a table of any type, by which distances of rows are measured.
 
     In contrast to a ``Standardizer``, the table may have missing numbers, which are replaced by the center, and columns
-    that are not numeric: ``known`` has the training values of such a column, and None for a numeric one; it is empty if
-    all columns are numeric. A value of such a column becomes 0 if it is known, else 1.
+    that are not numeric. Their values become 0 if they occur in training, else 1. ``known`` has the training values of
+    each such column, and None for each numeric column; it is empty if all columns are numeric.
     """
 
     center: Annotated[FloatArray, floats("p")]
@@ -92,7 +92,7 @@ class Columns:
 
     @classmethod
     def fit(cls, X: Any, some: IndexArray) -> Columns:
-        """Compute ranges from all rows, and centers and scales from the distinct rows among ``some``."""
+        """Compute ranges from all rows, and centers and scales from the distinct rows among the rows ``some``."""
         known = _known_values(X)
         low, high = np.full((2, X.shape[1]), np.nan)
         for _, block in table_blocks(X):
@@ -117,13 +117,13 @@ class Columns:
         return np.asarray(self.low == self.high)
 
     def numbers(self, X: Any) -> FloatArray:
-        """Return the table as numbers (n, p), with missing numbers replaced."""
+        """Return the table as numbers (n, p), with missing numbers replaced by the centers."""
         table = _numbers(X, self.known)
         missing = np.isnan(table)
         return np.where(missing, self.center, table) if missing.any() else table
 
     def standardize(self, table: FloatArray, jump: float) -> FloatArray:
-        """Return (x - center)/scale, moved away from 0 by ``jump`` where a value differs from a constant column."""
+        """Return (x - center)/scale; where a value differs in a constant column, this is increased by ``jump``."""
         with np.errstate(over="ignore"):
             Z = np.clip((table - self.center) / self.scale, -LIMIT, LIMIT)
         constant = self.constant
@@ -133,7 +133,7 @@ class Columns:
         return Z
 
     def beyond(self, table: FloatArray) -> FloatArray:
-        """Return the distance (n, p) of each number from the range of its column, in units of its scale."""
+        """Return the distance (n, p) of each number from the range of its column, in units of the column's scale."""
         with np.errstate(over="ignore"):
             beyond = np.clip(np.maximum(self.low - table, table - self.high) / self.scale, 0.0, LIMIT)
         constant = self.constant
@@ -141,7 +141,7 @@ class Columns:
 
 
 def _known_values(X: Any) -> tuple[tuple[str, ...] | None, ...]:
-    """Return the distinct values of each column that is not numeric; empty if all are."""
+    """Return the distinct values of each column that is not numeric; an empty tuple if all columns are numeric."""
     if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "fiub"):
         return ()
     columns = [np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
@@ -196,7 +196,7 @@ class Support:
     """Prototypes (m, p) of training rows in standardized columns, and the typical distance between training rows.
 
     Up to 1024 different rows are all prototypes, and the typical distance is the 90 % quantile of the distances of rows
-    to the nearest other one. Of more rows some are chosen at random, and then those that are farthest from them; the
+    to the nearest other row. If there are more, prototypes are random rows and the rows farthest from these; the
     typical distance is then at least the largest distance of a training row to the nearest prototype. So the ``ratio``
     of a training row is at most 1 in every case, and 0 if it is a prototype.
     """
@@ -207,7 +207,7 @@ class Support:
 
     @classmethod
     def fit(cls, X: Any) -> Support:
-        """Return the support of the rows of a table of any kind."""
+        """Compute prototypes and typical distance from the training rows X, a table of any type."""
         n, generator = X.shape[0], np.random.default_rng(0)
         sample = np.sort(generator.permutation(n)[:_SCALE_ROWS])
         columns = Columns.fit(X, sample)
@@ -222,19 +222,19 @@ class Support:
         return cls(columns, prototypes, max(float(distances[-1]), _typical(prototypes)))
 
     def place(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Return rows to predict as numbers, in units of the columns and standardized."""
+        """Return rows to predict as two arrays of numbers: in the units of the columns, and standardized."""
         table = self.columns.numbers(X)
         return table, self.columns.standardize(table, _JUMP * self.typical)
 
     def nearest(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the differences (n, p) of standardized rows to the nearest prototype, and their ratios (n,)."""
+        """Return the differences (n, p) of standardized rows to the nearest prototype, and the ``ratio`` (n,)."""
         step = self._step(Z)
         return step, np.linalg.norm(step, axis=1) / self.typical
 
     def ratio(self, Z: FloatArray, exact: BoolArray) -> FloatArray:
-        """Return the ratio of standardized rows (n, p), or a bound of at most 1 where not ``exact`` (n,).
+        """Return the distances of standardized rows (n, p) to the nearest prototype, over the typical distance.
 
-        Most rows lie inside, which the distance to one of a few prototypes shows.
+        If ``exact`` is False for a row, an upper bound of at most 1 may be returned: it needs a few prototypes only.
         """
         bounds = np.full(len(Z), np.inf)
         for similarity in self._some_similarities:
@@ -245,11 +245,11 @@ class Support:
         return bounds
 
     def standardize(self, X: Any) -> FloatArray:
-        """Return training rows in standardized columns."""
+        """Return training rows as numbers in standardized columns."""
         return self.columns.standardize(self.columns.numbers(X), 0.0)
 
     def _step(self, Z: FloatArray) -> FloatArray:
-        """Return the differences of standardized rows to the nearest prototype."""
+        """Return the differences (n, p) between standardized rows and the prototype nearest to each row."""
         return np.asarray(Z - self.prototypes[nearest_number(Z, self._similarity)])
 
     @lazy
@@ -258,7 +258,7 @@ class Support:
 
     @lazy
     def _some_similarities(self) -> list[FloatArray]:
-        """The matrices of some of the prototypes, evenly spaced; none if there are few prototypes."""
+        """Results of ``similarity_matrix`` for some of the prototypes; an empty list if there are few prototypes."""
         steps = [len(self.prototypes) // some for some in _FIRST_PROTOTYPES]
         return [similarity_matrix(self.prototypes[::step]) for step in steps if step > 1]
 
@@ -294,12 +294,12 @@ class Support:
 
 
 def similarity_matrix(prototypes: FloatArray) -> FloatArray:
-    """Return the matrix C (p + 1, m) for which (z, 1)C is largest for the prototype c nearest to z: zᵀc - |c|²/2."""
+    """Return a matrix C (p + 1, m): (z, 1)C = zᵀc - |c|²/2 for each prototype c, the largest for the nearest one."""
     return np.ascontiguousarray(np.vstack([prototypes.T, -0.5 * np.sum(prototypes**2, axis=1)]))
 
 
 def distance_bounds(Z: FloatArray, similarity: FloatArray) -> FloatArray:
-    """Return upper bounds of distances, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
+    """Return upper bounds of distances d to the nearest prototype, by some prototypes c: d² ≤ |z|² - 2zᵀc + |c|²."""
     squares = np.einsum("ij,ij->i", Z, Z)
     best = np.empty(len(Z))
     for start in range(0, len(Z), _BLOCK_ROWS_FIRST):
@@ -311,7 +311,7 @@ def distance_bounds(Z: FloatArray, similarity: FloatArray) -> FloatArray:
 
 
 def nearest_number(Z: FloatArray, similarity: FloatArray) -> IndexArray:
-    """Return the number of the prototype nearest to each row, by the matrix of ``similarity_matrix``."""
+    """Return the index of the prototype nearest to each row of Z, given the matrix from ``similarity_matrix``."""
     numbers, scores = np.empty(len(Z), dtype=np.intp), np.empty((min(len(Z), _BLOCK_ROWS_ALL), similarity.shape[1]))
     for start in range(0, len(Z), _BLOCK_ROWS_ALL):
         part = Z[start : start + _BLOCK_ROWS_ALL]
@@ -322,7 +322,7 @@ def nearest_number(Z: FloatArray, similarity: FloatArray) -> IndexArray:
 
 
 def _typical(rows: FloatArray) -> float:
-    """Return the typical distance of different rows to the nearest other one; 1 of a single row."""
+    """Return the typical distance of rows: a quantile of their distances to the nearest other row; 1 for one row."""
     rows = np.unique(np.round(rows / _EQUAL_WITHIN), axis=0) * _EQUAL_WITHIN
     if len(rows) < 2:
         return 1.0
@@ -334,28 +334,28 @@ def _typical(rows: FloatArray) -> float:
 
 
 _EXCESS = 2.0
-"""λ: disagreement in excess of that on held-out rows counts once near training rows, and 1 + λ times far from them."""
+"""λ: disagreement above its usual value has the factor 1 near training rows, and 1 + λ far from them."""
 
 _EXTREME = 10.0
-"""γ: disagreement beyond γ times that on held-out rows, where members extrapolate freely, counts γ times."""
+"""γ: disagreement above γ times its usual value, where members extrapolate freely, has the additional factor γ."""
 
 _EXCESS_RATE = 4.0
-"""Inverse of the distance, in typical distances, above which the excess counts in full; on prototypes it is zero."""
+"""Slope of the factor of the excess disagreement: 0 at prototypes, 1 from a quarter of the typical distance on."""
 
 _TYPICAL_DISAGREEMENT, _USUAL_DISAGREEMENT = 0.5, 0.9
-"""Levels of the quantiles of the disagreement on held-out rows."""
+"""Levels of the quantiles of the disagreement on held-out rows that are ``typical`` and ``usual``."""
 
 _RANGE_FACTOR = 0.1
-"""c: factor of the squared change of the prediction beyond the range of a column, at its slope inside."""
+"""c: factor of the squared change of a prediction that is continued linearly beyond the range of a column."""
 
 _MIN_SLOPE = 0.15
-"""Minimum slope, as a fraction of the largest."""
+"""Minimum slope of predictions along a column, as a fraction of the largest slope."""
 
 _ROW_PAIRS, _UPDATES = 4000, 200
-"""Pairs of rows from which slopes are computed, and updates of the squared slopes."""
+"""Number of pairs of rows from which slopes are computed, and number of iterations of this computation."""
 
 _WARNING_PROTOTYPES = 10
-"""Minimum number of prototypes for a warning; with fewer, nearly all rows are far."""
+"""Minimum number of prototypes for a warning about far rows; with fewer, nearly all rows are far."""
 
 _WARNING_ROWS, _WARNING_SHARE = 20, 0.25
 """Minimum number and fraction of rows far from the training rows for a warning; both are required."""
@@ -367,7 +367,7 @@ class Widening:
     """Extra variance of rows far from the training rows.
 
     ``slopes`` (p,) are changes of the prediction, in scaled units of the target, per unit of each standardized column.
-    ``typical`` and ``usual`` are the variances among fits that half and nine tenths of the held-out rows do not exceed.
+    ``typical`` and ``usual`` are the 50 % and 90 % quantiles of the variance among fits, over the held-out rows.
     """
 
     support: Annotated[Support, sizes(p="columns.low.size")]
@@ -384,17 +384,17 @@ class Widening:
         spread: FloatArray,
         counts: FloatArray | None,
     ) -> Widening:
-        """Return the widening for the rows of a table of any kind.
+        """Fit the widening to the training rows X, a table of any type.
 
-        The rows ``numbers`` (None: all) are held out, with ``predictions`` by a combination and the ``spread`` of its
-        members.
+        ``numbers`` are the held-out rows (None: all). ``predictions`` are their predicted means, and ``spread`` is the
+        variance among the fits of the members.
         """
         support = Support.fit(X)
         slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, predictions)
         return cls(support, slopes, 0.0, 0.0).with_spread(spread, counts)
 
     def with_spread(self, spread: FloatArray, counts: FloatArray | None) -> Widening:
-        """Return the widening with thresholds from the ``spread`` of the members on held-out rows."""
+        """Return a copy whose ``typical`` and ``usual`` are quantiles of ``spread``, the variance among fits."""
         order = np.argsort(spread)
         total = np.cumsum(np.ones(len(order)) if counts is None else counts[order])
         levels = np.array([_TYPICAL_DISAGREEMENT, _USUAL_DISAGREEMENT]) * total[-1] * (1 - 1e-12)
@@ -402,7 +402,7 @@ class Widening:
         return replace(self, typical=float(typical), usual=float(usual))
 
     def outside(self, X: Any, spread: FloatArray, *, joint: bool = False) -> Outside:
-        """Return the extra variance of rows with this ``spread`` of the members; warn if many rows are far away."""
+        """Return the extra variance of rows, given their variance ``spread`` among fits; warn if many rows are far."""
         support, n = self.support, X.shape[0]
         ratio, change, paths = np.empty(n), np.zeros(n), []
         for rows, block in table_blocks(X):
@@ -428,15 +428,15 @@ class Widening:
 
 
 def gate(ratio: FloatArray) -> FloatArray:
-    """Return w(x): 0 for rows no farther from the nearest prototype than is typical, 1 beyond twice that distance."""
+    """Return the gate: 0 up to the typical distance from the nearest prototype, rising to 1 at twice this distance."""
     return np.clip(ratio - 1.0, 0.0, 1.0)
 
 
 def _slopes(support: Support, X: Any, numbers: IndexArray, predictions: FloatArray) -> FloatArray:
-    """Return the rms slope of the predictions along each standardized column, at least a fraction of the largest.
+    """Return the root-mean-square slope a of predictions along each standardized column, with a minimum.
 
-    They solve (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)² by least squares with a², b ≥ 0, over pairs of rows. Rows that are
-    equal count once; the pairs that are farthest apart, such as those with an outlier, are not used.
+    Slopes are fitted by least squares over pairs of rows: (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)² with a², b ≥ 0. Equal
+    rows count once; the pairs that are farthest apart, such as pairs with an outlier, are not used.
     """
     generator = np.random.default_rng(0)
     some = np.sort(generator.permutation(len(numbers))[:_ROW_PAIRS])
@@ -460,14 +460,14 @@ def _slopes(support: Support, X: Any, numbers: IndexArray, predictions: FloatArr
 
 @dataclass(frozen=True, eq=False)
 class SupportReport:
-    """Distance of each row from the training rows. Made by ``support``.
+    """Distance of each row from the training rows. Made by the method ``support`` of a regressor.
 
     Parameters
     ----------
     ratio : array (n,)
         Distance to the nearest training row, over the distance that is typical between training rows.
     status : array (n,) of str
-        "inside" with a ratio of at most 1; "gap" within the range of every column; "outside" beyond that of a column.
+        "inside": ratio of at most 1; "gap": within the range of every column; "outside": beyond the range of a column.
     column : array (n,) of str or int
         Name, or number from 0, of the column that is responsible: the one farthest beyond its range or, in a gap, the
         one that differs most from the nearest training row. None for rows inside.
@@ -492,7 +492,7 @@ class SupportReport:
 
     @classmethod
     def of(cls, support: Support, X: Any, names: Any = None) -> SupportReport:
-        """Return the report about rows of a table of any kind, with the ``names`` of its columns, if it has any."""
+        """Return the report about rows of a table of any type, with the ``names`` of its columns, if it has any."""
         parts = []
         for _, block in table_blocks(X):
             table, Z = support.place(block)
@@ -507,7 +507,7 @@ class SupportReport:
         return cls(ratio, status, column, 1.0 - gate(ratio))
 
     def to_frame(self) -> Any:
-        """Return the report as a pandas data frame, with one column for each of its arrays."""
+        """Return the report as a pandas data frame with the columns ratio, status, column and inside."""
         return as_frame(vars(self))
 
     def __len__(self) -> int:

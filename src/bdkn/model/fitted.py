@@ -1,4 +1,4 @@
-"""The fitted model: members, their combination, and what was learned beside it; it predicts and never changes."""
+"""The fitted model: members, their combination and other learned parts; it predicts, and it is never changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray, IndexArray
 
 _DENSITY_KEY = name_key("density")
-"""Spawn key of the seed of the density's forest."""
+"""Key from which the random seed of the forest of ``NeighbourDensity`` is derived."""
 
 
 @stored
@@ -42,8 +42,8 @@ _DENSITY_KEY = name_key("density")
 class Updates:
     """Record of the rows and statistics that a model has absorbed since its fit.
 
-    ``log_slopes`` is Σ c log g′(y) over later rows, with the link g in scaled units. ``merged`` are the digests of the
-    statistics of other models that were merged.
+    ``log_slopes`` is Σ c log g′(y) over later rows, with counts c and the link g in scaled units. ``merged`` are the
+    digests of the statistics of other models that were merged.
     """
 
     absorbed: Absorbed
@@ -57,11 +57,11 @@ class Updates:
 class FittedModel:
     """Members and their combination, in the scaled units of ``targets``.
 
-    ``reader`` reads tables as the training table was read. ``held_out``, ``provenance`` and ``extrapolation`` are None
-    if no rows were held out of training; ``values`` if no values are shared by many targets; ``density`` if predictions
-    are Student-t distributions; ``updates`` if no rows were absorbed since the fit. After a fit to more rows than are
-    kept in memory, ``held_out`` is of a sample, and ``all_rows`` has the statistics of all held-out rows; else it is
-    None. ``n_trained`` members were trained, in use or not.
+    ``reader`` converts tables as the training table was converted. Parts that a model does not have are None:
+    ``held_out``, ``provenance`` and ``extrapolation`` without rows held out of training, ``values`` without values that
+    many targets share, ``density`` if predictions are Student-t distributions, ``updates`` without rows absorbed since
+    the fit, ``all_rows`` if all held-out rows are in memory. If not, ``held_out`` is a sample of them, and ``all_rows``
+    has the statistics of all. ``n_trained`` is the number of members that were trained, in use or not.
     """
 
     reader: TableReader
@@ -78,7 +78,7 @@ class FittedModel:
     n_trained: Annotated[int, Number(low=1, whole=True)] = 1
 
     def check(self) -> None:
-        """Raise unless all parts belong together."""
+        """Raise an error unless all parts of the model are consistent with each other."""
         must(self.updates is None or self.held_out is not None, "rows are absorbed by a model with held-out rows only")
         if self.values is not None and self.values.rest is not None:
             same = self.values.rest.weights.size == self.combination.weights.size
@@ -106,7 +106,7 @@ class FittedModel:
         provenance: FitProvenance | None,
         n_trained: int,
     ) -> Self:
-        """Return the model of the ``chosen`` members with their combination."""
+        """Return a fitted model with the ``chosen`` members and their combination."""
         if len(chosen) < held_out.means.shape[1]:
             members, held_out = members[chosen], held_out[chosen]
         found = targets.values
@@ -116,10 +116,10 @@ class FittedModel:
     def with_training_rows(
         self, X: Any, numbers: IndexArray | None, sets: IndexArray | None = None, *, density: bool, n_jobs: int | None
     ) -> Self:
-        """Return the model with extra variance far from the training rows X and, on request, densities of neighbours.
+        """Return the model with extra variance far from the training rows X and, if ``density``, neighbour densities.
 
-        Densities are used if held-out rows, the rows ``numbers`` of X (None: all), are predicted better by them;
-        ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
+        Densities are used only if they improve predictions of held-out rows, which are the rows ``numbers`` of X (None:
+        all). Rows with the same number in ``sets`` belong together (None: equal rows do).
         """
         held_out, combination = self.required_held_out(), self.combination
         forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
@@ -139,7 +139,7 @@ class FittedModel:
         return replace(self, extrapolation=extrapolation, density=found)
 
     def with_all_rows(self, found: HeldOutStatistics, prior_variance: str | float) -> Self:
-        """Return the model with the posterior of all held-out rows in place of that of the sample."""
+        """Return the model with the posterior given all held-out rows, not only given a sample of them."""
         stats = found.statistics
         absorbed = Absorbed(self.combination, stats, Statistics.empty(stats.n_weights)).with_prior(prior_variance)
         combination = replace(absorbed.combination(), noise_level=found.noise / stats.n)
@@ -147,7 +147,7 @@ class FittedModel:
         return replace(model, extrapolation=self.extrapolation_for(combination))
 
     def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
-        """Return the model with the best subset of some members; the weights of the density stay."""
+        """Return the model with the best subset of the given members; mixture weights of ``density`` do not change."""
         held_out, targets, density = self.required_held_out(), self.targets, self.density
         with stage("combine"):
             found = select_and_combine(held_out, members, options)
@@ -161,7 +161,7 @@ class FittedModel:
         return replace(fewer, extrapolation=fewer.extrapolation_for(combination), density=density)
 
     def extrapolation_for(self, combination: Combination) -> Widening | None:
-        """Return the extrapolation with thresholds for another combination; its prototypes stay."""
+        """Return ``extrapolation`` with thresholds for another combination, but with the same prototypes and slopes."""
         if self.extrapolation is None or self.held_out is None:
             return self.extrapolation
         forecast = replace(self.held_out.forecast(), fold_variance=self.held_out.fold_variance)
@@ -170,14 +170,14 @@ class FittedModel:
     # Prediction of checked rows
 
     def forecast(self, X: Any) -> Forecast:
-        """Return the members' forecast for checked rows, in scaled units."""
+        """Return the predictions of all members for checked rows, in scaled units."""
         with stage("predict members"):
             return self.members.forecast(X, self.targets, self.held_out)
 
     def predict(self, X: Any, *, joint: bool = False) -> CombinedPrediction:
-        """Return the prediction of checked rows; moments and draws need a ``joint`` one."""
+        """Return the prediction of checked rows; ``joint`` must be True if joint moments or draws are needed."""
         forecast, unit, shift = self.forecast(X), self.targets.scale, self.targets.mean
-        if self.density is not None:  # which is a density in scaled units
+        if self.density is not None:  # the density is in scaled units
             unit, shift = 1.0, 0.0
         spread = None if self.extrapolation is None else self.combination.spread(forecast)
         df, loc, scale = self.combination.parameters(forecast, unit, shift)
@@ -189,7 +189,7 @@ class FittedModel:
         return CombinedPrediction(self, X, forecast, (df, loc, scale))
 
     def centers(self, X: Any) -> FloatArray:
-        """Return the centres of the Student-t distributions, whose order is about that of the predicted means."""
+        """Return the centre of each row's Student-t, a fast substitute for the mean when rows are ranked."""
         return self.combination.parameters(self.forecast(X))[1]
 
     def support(self, X: Any) -> SupportReport:
@@ -222,7 +222,7 @@ class FittedModel:
         return self.held_out
 
     def check_has_values(self) -> None:
-        """Raise if there are no values that many targets share."""
+        """Raise an error if the model does not predict probabilities of values that many targets share."""
         if self.values is None:
             raise InvalidParameterError(
                 "probabilities of values need held-out rows and a discrete target, or a value that many targets share; "
@@ -231,20 +231,20 @@ class FittedModel:
 
     @property
     def networks(self) -> NetworkMembers:
-        """The members, if they are networks; AttributeError if they are not."""
+        """The members of a model of networks; AttributeError if the members are estimators."""
         if not isinstance(self.members, NetworkMembers):
             raise AttributeError("the members of this model are no networks; members_ has the members")
         return self.members
 
     @property
     def estimators(self) -> EstimatorMembers:
-        """The members, if they are estimators; AttributeError if they are networks."""
+        """The members of a model of estimators; AttributeError if the members are networks."""
         if not isinstance(self.members, EstimatorMembers):
             raise AttributeError("the members of this model are networks; ensemble_ has them")
         return self.members
 
     def provenance_to_add(self, params: Any, rows: Rows, folds: str) -> FitProvenance:
-        """Return the provenance; raise if members fitted with these parameters, rows and folds cannot be added."""
+        """Return the provenance; raise an error if members fitted with these parameters, rows and folds do not fit."""
         self.required_held_out()
         self.check_not_updated("added")
         assert self.provenance is not None, "a model with held-out rows has a provenance"
@@ -252,7 +252,7 @@ class FittedModel:
         return self.provenance
 
     def check_not_updated(self, action: str) -> None:
-        """Raise if the model has absorbed rows, for which predictions of other members are not known."""
+        """Raise an error if the model has absorbed rows: predictions of other members for these are not known."""
         if self.updates is not None:
             raise InvalidParameterError(
                 f"members cannot be {action} after rows were absorbed, as the model keeps statistics of these rows and "
@@ -261,7 +261,7 @@ class FittedModel:
             )
 
     def without_rows(self) -> Self:
-        """Return a model that predicts the same, without targets of training rows; raise if it needs them."""
+        """Return a model with equal predictions, but without targets of training rows; raise if these are needed."""
         if isinstance(self.members, EstimatorMembers):
             raise InvalidParameterError(
                 "save(..., without_rows=True) needs a model that predicts without its training rows; a stack computes "
@@ -289,7 +289,7 @@ class FittedModel:
         return average_weights(combination, combination.statistics(held_out.forecast(), held_out.y, held_out.counts))
 
     def evidence(self) -> float:
-        """Return the log marginal likelihood of the targets of the linear model, in their own units."""
+        """Return the log marginal likelihood of the linear model, for targets in their own units."""
         self.check_has_rows()
         held_out, combination = self.held_out, self.combination
         if self.targets.is_linear or held_out is None:
@@ -304,7 +304,7 @@ class FittedModel:
         return combination.evidence + base
 
     def member_scores(self) -> dict[str, Any]:
-        """Return one column per key: how well each member fits, in the units of the target."""
+        """Return the scores of each member, in the units of the target, as a dictionary of columns."""
         self.check_has_rows()
         held_out, targets = self.held_out, self.targets
         found = self.members.table(targets, held_out)
@@ -321,7 +321,7 @@ class FittedModel:
         return {**found, "rmse": np.array(errors), "nll": np.array(scores)}
 
     def leave_one_out_scores(self, members: IndexArray, options: CombinationOptions) -> tuple[float, float]:
-        """Return the log score and the RMSE of some members, each held-out row predicted from the others."""
+        """Return log score and RMSE of a combination of some members, by leave-one-out on held-out rows."""
         held_out, targets = self.required_held_out()[members], self.targets
         y, counts = held_out.y, held_out.counts
         dist = options.combine(held_out).leave_one_out(held_out.forecast(), y, counts)
@@ -335,7 +335,7 @@ class FittedModel:
     def digest(self) -> str:
         """Return a hash that is equal for models with the same members, combined in the same way by their fits.
 
-        The members' predictions for held-out rows identify them, whatever they are.
+        Members are identified by their predictions for held-out rows.
         """
         held_out, targets = self.required_held_out(), self.targets
         fitted = self.combination if self.updates is None else self.updates.absorbed.fitted
@@ -348,7 +348,7 @@ class FittedModel:
 
 @dataclass(frozen=True, eq=False)
 class CombinedPrediction(Prediction):
-    """The prediction of checked rows X by a combination of members; the forecast is joint for moments and draws.
+    """Prediction of checked rows X by a combination of members; moments and draws need a joint ``forecast``.
 
     ``student`` are the degrees of freedom, locations and scales of the Student-t: in scaled units if there are
     densities of neighbours, else in units of the linked target.
@@ -365,9 +365,9 @@ class CombinedPrediction(Prediction):
         return self._mixed()[1]
 
     def _mixed(self) -> tuple[MixtureParameters | None, Predictive]:
-        """Return the parameters of the mixture with neighbours in scaled units, None if there is none, and ``dist``.
+        """Return the parameters of the mixtures in scaled units (None without neighbour densities), and ``dist``.
 
-        They are made once, if they are needed; threads that do it at the same time find the same.
+        Both are computed at the first call and stored. Threads that compute them at the same time get equal results.
         """
         made: tuple[MixtureParameters | None, Predictive] | None = self.__dict__.get("mixed")
         if made is not None:
@@ -392,7 +392,7 @@ class CombinedPrediction(Prediction):
         return made
 
     def variances(self) -> dict[str, FloatArray]:
-        """Return the parts of the variance of each row, which add up to it."""
+        """Return the parts of the variance of each row by name; their sum is the variance."""
         targets, (mixture, dist) = self.model.targets, self._mixed()
         parts = self.model.combination.variance(self.forecast)
         if mixture is not None:
@@ -414,9 +414,9 @@ class CombinedPrediction(Prediction):
         return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size) of a joint prediction; each column is one of all rows together.
+        """Return draws (n, size) of a joint prediction; each column is one draw for all rows together.
 
-        Draws of the Student-t are carried to the mixture, row by row and quantile to quantile.
+        With a mixture, each draw of the Student-t is replaced by the quantile of the mixture at the same level.
         """
         targets, (mixture, dist) = self.model.targets, self._mixed()
         drawn = self.model.combination.draw(self.forecast, size, generator)
@@ -429,45 +429,45 @@ class CombinedPrediction(Prediction):
 
 @dataclass(frozen=True, eq=False)
 class ValuePrediction(CombinedPrediction):
-    """A prediction of a discrete target, or of one with point masses: values that many targets share."""
+    """Prediction of a discrete target, or of a target with point masses: single values that many rows have."""
 
     values: ValueModel
 
     @lazy
     def value_logs(self) -> FloatArray:
-        """Log probabilities (n, k) of the values and, with point masses, of any other value."""
+        """Log probabilities of the values in each row; with point masses, a last column is for all other values."""
         student = self.model.combination.predictive(self.forecast)
         return self.values.log_probabilities(student, self.model.targets)
 
     @lazy
     def rest(self) -> Predictive | None:
-        """The distribution of targets without a point mass; None if all values are known."""
+        """Distribution of targets that are not on a point mass; None for a discrete target, which has no others."""
         rest, targets = self.values.rest, self.model.targets
         if rest is None:
             return None
         return restore(rest.predictive(self.forecast, targets.scale, targets.mean), targets.link)
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
-        """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of the rest."""
+        """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of others."""
         found = self.values.found
         return found.values, np.exp(self.value_logs)[:, : len(found)], self.rest
 
     def value_probabilities(self) -> dict[float, FloatArray]:
-        """Return the probability of each value in each row."""
+        """Return a dictionary with the probabilities (n,) of each value."""
         values, shares, _ = self.point_masses()
         return dict(zip(values.tolist(), shares.T, strict=True))
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) of each row, of the distribution of values and, between them, of the rest."""
+        """Return the quantiles (n, k) of each row, from probabilities of single values and the density of others."""
         return quantiles_with_masses(levels, self.values.found.values, np.exp(self.value_logs), self.rest)
 
     def interval(self, coverage: float) -> FloatArray:
-        """Return the ends (n, 2) of the central interval of each row."""
+        """Return the lower and upper limits (n, 2) of the central interval of each row."""
         ends = self.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0)
         return np.stack(self.rest.to_bounds(*ends.T), axis=1) if isinstance(self.rest, Transformed) else ends
 
     def value_log_score(self, y: FloatArray) -> float:
-        """Return the mean log probability of the targets' values."""
+        """Return the mean log probability of the targets ``y``; a target not on a point mass adds its log density."""
         logs, rest, numbers = self.value_logs, self.rest, self.values.numbers(y, self.model.targets)
         if rest is None:
             logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.model.combination.n))])
@@ -493,20 +493,20 @@ class ValuePrediction(CombinedPrediction):
 @stored
 @dataclass(frozen=True, eq=False)
 class FittedEnsemble:
-    """Equally weighted networks: a mixture of Gaussians or, unless ``is_mixture``, the Gaussian of the same moments."""
+    """Equally weighted networks, which predict a mixture of Gaussians or one Gaussian with the same moments."""
 
     reader: TableReader
     members: Annotated[NetworkMembers, sizes(H=len)]
     is_mixture: bool = True
 
     def check(self) -> None:
-        """Raise unless networks take the inputs that the table has."""
+        """Raise an error unless the networks take as many inputs as ``reader`` returns."""
         found = self.members.input_sizes
         must(found == {self.reader.n_inputs}, f"all parts must take {self.reader.n_inputs} inputs; got {sorted(found)}")
 
     @property
     def networks(self) -> NetworkMembers:
-        """The members."""
+        """The members of the ensemble, which are networks."""
         return self.members
 
     def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
@@ -516,13 +516,13 @@ class FittedEnsemble:
         return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, means, variances)
 
     def without_rows(self) -> Self:
-        """Return the model, which keeps no targets of training rows."""
+        """Return the model unchanged, as it has no targets of training rows."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePrediction(Prediction):
-    """The prediction of rows by equally weighted networks with these means and variances (n, H), in scaled units."""
+    """Prediction of n rows by H equally weighted networks, whose means and variances (n, H) are in scaled units."""
 
     targets: TargetScaler
     is_mixture: bool
@@ -538,7 +538,7 @@ class EnsemblePrediction(Prediction):
         return mixture if self.is_mixture else mixture.moment_matched()
 
     def variances(self) -> dict[str, FloatArray]:
-        """Return the parts of the variance of each row: noise and disagreement of the networks, for a mixture."""
+        """Return the parts of the variance of each row by name; for a mixture, noise and disagreement of networks."""
         if not self.is_mixture:
             return super().variances()
         means, stds = self._outputs()
@@ -552,7 +552,7 @@ class EnsemblePrediction(Prediction):
         return self.targets.mean + self.targets.scale * center[:, 0], np.asarray(self.targets.squared * covariance)
 
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size); each column is one of all rows together."""
+        """Return draws (n, size); each column is one draw for all rows together."""
         means, stds = self._outputs()
         noise = generator.standard_normal((len(means), size))
         if self.is_mixture:  # each draw takes one network for all rows
@@ -564,6 +564,6 @@ class EnsemblePrediction(Prediction):
         return np.asarray(center + apart @ shared + np.sqrt((stds**2).mean(axis=1, keepdims=True)) * noise)
 
     def _outputs(self) -> tuple[FloatArray, FloatArray]:
-        """Return means and standard deviations, each (n, H), in the units of the target."""
+        """Return the networks' means and standard deviations, each (n, H), in the units of the target."""
         scale = self.targets.scale
         return self.targets.mean + scale * self.scaled_means, scale * np.sqrt(self.scaled_variances)

@@ -1,4 +1,4 @@
-"""Intervals with a guarantee: cross-conformal ones (CV+), from held-out rows."""
+"""Intervals with guaranteed coverage: cross-conformal intervals (CV+), computed from held-out rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bdkn.stages import stage
 from bdkn.typing import FloatArray
 
 _MAX_ROWS = 4000
-"""Maximum number of held-out rows that are used; of more, some at random."""
+"""Maximum number of held-out rows that are used; of more rows, a random sample is used."""
 
 Shift = tuple[ArrayLike, ArrayLike]
-"""Weights of the training rows and of the rows to predict: how much more frequent such rows are than in training."""
+"""Weights of training rows and of rows to predict: frequency of such rows in new data over that in training."""
 
 
 def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shift | None) -> FloatArray:
-    """Return the ends (n, 2) of the cross-conformal interval of each checked row, in the units of the target."""
+    """Return the limits (n, 2) of the cross-conformal interval of each checked row, in the units of the target."""
     check_number("coverage", coverage, low=0.0, high=1.0)
     model.check_has_rows()
     held_out, combination, targets = model.held_out, model.combination, model.targets
@@ -43,7 +43,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
         )
     weights, own = (held_out.counts, None) if shift is None else _checked_shift(shift, held_out, X.shape[0])
 
-    # The predictors without each of some held-out rows
+    # For a sample of the held-out rows, the predictor fitted without each row
     some = np.sort(np.random.default_rng(0).permutation(len(held_out.y))[:_MAX_ROWS])
     forecast, fits, known = held_out.forecast(), held_out.fold_of[some], held_out.has_variance
     Phi, noise = features(forecast.means), forecast.variance**combination.tempering
@@ -53,7 +53,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
     beta, alpha = without[some, :-1], without[some, -1]
     predictors = HeldOutPredictors(fits, variance_fits, beta, alpha, scores[some], combination.tempering)
 
-    # Their intervals for new rows, with the variance outside of the training rows in units of σ²
+    # Intervals for new rows; the extrapolation variance is in units of σ²
     unit, found = combination.tails.scale**2 * combination.posterior.b / combination.posterior.a, []
     for rows, block in table_blocks(X):
         with stage("predict members"):
@@ -67,7 +67,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
         of_rows = None if weights is None else weights[some], None if own is None else own[rows]
         found.append(predictors.interval(outputs, coverage, *of_rows))
 
-    # In the units of the target, whose bounds are the infinite ends
+    # In the units of the target; infinite limits become the bounds of the target
     ends, (low, high) = np.concatenate(found), targets.link.support
     with np.errstate(all="ignore"):
         restored = targets.inverse(ends)
@@ -75,7 +75,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
 
 
 def _checked_shift(shift: Shift, held_out: HeldOut, n_rows: int) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of held-out rows and of rows to predict."""
+    """Return the weights of held-out rows and of rows to predict; raise an error if they are not valid."""
     if not isinstance(shift, tuple | list) or len(shift) != 2:
         raise InvalidParameterError(
             "shift must be a pair of weights: one for each training row, and one for each row of X; "

@@ -1,4 +1,4 @@
-"""The prediction of some rows by a fitted model, whatever the model."""
+"""Base class of the predictions that fitted models make for some rows."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Prediction(ABC):
 
     @abstractmethod
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size) of a joint prediction; each column is one of all rows together."""
+        """Return draws (n, size) of a joint prediction; each column is one draw for all rows together."""
 
     def variances(self) -> dict[str, FloatArray]:
-        """Return the parts of the variance of each row, which add up to it."""
+        """Return the parts of the variance of each row by name; their sum is the variance."""
         return {"variance": self.dist.var()}
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) of each row."""
+        """Return the quantiles (n, k) of each row at ``levels`` (k,)."""
         return self.dist.ppf(levels)
 
     def interval(self, coverage: float) -> FloatArray:
-        """Return the ends (n, 2) of the central interval of each row."""
+        """Return the lower and upper limits (n, 2) of the central interval of each row."""
         return np.stack(self.dist.interval(coverage), axis=1)
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
-        """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of the rest."""
+        """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of others."""
         return np.empty(0), np.empty((len(self.dist), 0)), self.dist
 
     def pit(self, y: FloatArray, generator: np.random.Generator) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Record of the rows that a model has absorbed: a hash and a weight per row."""
+"""Record of the rows that a model has absorbed: a hash and a count for each row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bdkn.storage.fields import floats, integers, stored
 from bdkn.typing import FloatArray
 
 MAX_ROWS = 100_000
-"""Maximum number of rows that are remembered; the oldest are forgotten first."""
+"""Maximum number of absorbed rows whose hashes are kept; the oldest are dropped first."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-"""Increment of SplitMix64."""
+"""Increment of the random number generator SplitMix64, by which rows are hashed."""
 
 
 @stored
@@ -24,7 +24,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 class RowMemory:
     """Hashes (n,) of rows, from the oldest to the newest, and their counts (n,).
 
-    ``is_complete`` is False if some absorbed rows are not remembered: those beyond ``MAX_ROWS``, or of other models.
+    ``is_complete`` is False if some absorbed rows are missing: rows beyond ``MAX_ROWS``, or rows of merged models.
     """
 
     keys: Annotated[Keys, integers("n", types=("u8",))] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
@@ -36,16 +36,16 @@ class RowMemory:
         return len(self.keys)
 
     def add(self, keys: Keys, weights: FloatArray) -> Self:
-        """Return the record with more rows."""
+        """Return the record with the hashes and counts of more rows added."""
         is_complete = self.is_complete and len(self) + len(keys) <= MAX_ROWS
         joined = np.concatenate([self.keys, keys])[-MAX_ROWS:], np.concatenate([self.weights, weights])[-MAX_ROWS:]
         return replace(self, keys=joined[0], weights=joined[1], is_complete=is_complete)
 
     def take(self, keys: Keys, weights: FloatArray) -> tuple[FloatArray, Self]:
-        """Remove some rows; return their weights, and the remaining record.
+        """Remove the rows with these hashes; return their counts, and the remaining record.
 
-        Rows that are not remembered raise an error if the memory is complete; otherwise they have the ``weights``
-        given. Of equal keys the oldest is taken first, and none twice.
+        A row that is not in the record raises an error if the record is complete; otherwise its count is taken from
+        ``weights``. Of equal hashes, the oldest is removed first, and each one only once.
         """
         order, given = np.argsort(self.keys, kind="stable"), np.argsort(keys, kind="stable")
         known, sorted_keys = self.keys[order], keys[given]
@@ -70,7 +70,7 @@ class RowMemory:
 def row_keys(*columns: FloatArray) -> Keys:
     """Return a hash of each row of tables (n, p) and columns (n,); different rows hardly ever have equal hashes.
 
-    Each number is mixed by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+    Each number is hashed by the last step of the generator SplitMix64 (Steele, Lea and Flood, 2014).
     """
     table = bits_of(np.column_stack(columns))
     keys = np.zeros(len(table), dtype=np.uint64)

@@ -1,6 +1,6 @@
 """Choice of the link of a target, by a quick leave-one-out score before any network is trained.
 
-For each link that the targets admit, a small forest predicts the linked target from the inputs, another one the size of
+For each link that the targets allow, a small forest predicts the linked target from the inputs, another one the size of
 the errors; both predict each row by trees that have not drawn it. A Student-t with these centres and scales gives the
 log density of each target in its own units. Another link than the identity is used only if its score is better by
 clearly more than the standard error of the difference.
@@ -42,7 +42,7 @@ _RANGE = 3.0
 """Multiple of the largest deviation from the median beyond which a power transformation is continued linearly."""
 
 _NEAR_BOUND = 3.0
-"""Ratio of the smallest distance of a target from a bound to the distance below which a link is linear."""
+"""Divisor of the smallest distance of a target from a bound: closer to the bound than the result, a link is linear."""
 
 _MAX_ROWS = 2000
 """Maximum number of rows on which links are compared."""
@@ -54,7 +54,7 @@ _MIN_GAIN_ERRORS, _MIN_NATS = 4.0, 0.03
 """Minimum gain of another link over the identity, in standard errors, and in nats per row."""
 
 _BOUND_SHARE, _BOUND_ROWS = 0.02, 5
-"""Minimum fraction and number of the targets on 0 or 1 for it to be taken as a bound."""
+"""Minimum fraction and minimum number of targets equal to 0, or to 1, for this number to be taken as a bound."""
 
 _MIN_LOG_SPREAD = 0.3
 """Minimum standard deviation of the logarithms of positive targets for a logarithm to be compared."""
@@ -65,7 +65,7 @@ _MIN_SKEWNESS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class TargetSettings:
-    """The parameters ``target``, ``lower`` and ``upper`` of a regressor."""
+    """The parameters ``target``, ``lower`` and ``upper`` of a regressor, which determine the link."""
 
     target: str
     lower: float | None
@@ -73,7 +73,7 @@ class TargetSettings:
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """Return the parameters of a regressor."""
+        """Read these parameters from a regressor."""
         return cls(model.target, model.lower, model.upper)
 
     def link(self, rows: Rows) -> Link:
@@ -89,13 +89,13 @@ class TargetSettings:
         return self._named(self.target, rows.y)
 
     def _with_evident_bounds(self, y: FloatArray) -> Self:
-        """Add the lower bound 0 if many targets are 0 and none is less, and likewise the upper bound 1 of shares."""
+        """Return settings with the bound 0 if many targets are 0 and none is less, and then 1 if many are 1."""
         if self.lower is not None or self.upper is not None or y.min() != 0.0 or not _are_many(y == 0.0):
             return self
         return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _are_many(y == 1.0) else None)
 
     def check(self, y: FloatArray) -> None:
-        """Raise if a target is beyond the bounds that were given."""
+        """Raise an error if a target is below ``lower`` or above ``upper``."""
         (lower, upper), low, high = self._bounds(), y.min(), y.max()
         for name, bound, extreme, is_beyond in (
             ("lower", self.lower, low, low < lower),
@@ -114,7 +114,7 @@ class TargetSettings:
         return lower, np.inf if self.upper is None else float(self.upper)
 
     def _near(self, y: FloatArray) -> tuple[float, float]:
-        """Return the targets nearest to the bounds, but not on them."""
+        """Return the targets nearest to the lower and the upper bound, but not equal to them."""
         lower, upper = self._bounds()
         near_lower = lower if self.lower is None or y.max() == lower else lower + _knee(y - lower)
         return near_lower, upper if self.upper is None or y.min() == upper else upper - _knee(upper - y)
@@ -134,9 +134,9 @@ class TargetSettings:
         return log_link(y, 0.0 if self.lower is None else self.lower)
 
     def _candidates(self, y: FloatArray) -> list[Link]:
-        """Return the links, other than the identity, that the targets admit.
+        """Return the links, other than the identity, that the targets allow.
 
-        Targets between 0 and 1 are no evidence of an upper bound: in another unit they lie elsewhere.
+        Targets between 0 and 1 do not show that 1 is an upper bound, as their range depends on the unit.
         """
         if self.lower is not None and self.upper is not None:
             return [self._named("logit", y)] if np.any((y > self.lower) & (y < self.upper)) else []
@@ -148,7 +148,7 @@ class TargetSettings:
         return [*([log_link(y, 0.0)] if is_positive else []), *self._powers(y)]
 
     def _powers(self, y: FloatArray) -> list[Link]:
-        """Return power transformations that shorten the longer tail; without skewness, for "yeo-johnson" only."""
+        """Return power transformations that shorten the longer tail; none if "auto" targets have little skewness."""
         spread = float(np.subtract(*np.quantile(y, [0.75, 0.25]))) / 1.35 or float(np.std(y))
         if spread == 0.0:
             return [] if self.target == "auto" else [self._identity(y)]
@@ -195,17 +195,17 @@ def _are_many(on_bound: BoolArray) -> bool:
 
 
 def _knee(x: FloatArray) -> float:
-    """Return the distance from a bound within which a link is linear.
+    """Return the distance from a bound within which a link is linear, given the distances x of the targets.
 
-    It is a third of the smallest distance of a target; if targets lie on the bound, the smallest distance of others, at
-    least a twentieth of the median.
+    It is a third of the smallest distance. If some targets are equal to the bound, it is the smallest distance of the
+    other targets, but at least a twentieth of the median of these.
     """
     away = x[x > 0.0]
     return float(away.min()) / _NEAR_BOUND if x.min() > 0.0 else max(float(away.min()), float(np.median(away)) / 20.0)
 
 
 def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
-    """Return the link with the best score, or the first if the gain is below this number of standard errors."""
+    """Return the link with the best score, or the first link if the gain is below ``errors`` standard errors."""
     table = None if len(links) == 1 or len(rows) < _MIN_ROWS or np.ptp(rows.y) == 0.0 else numeric_table(rows.X)
     if table is None:
         return links[0]
@@ -238,7 +238,7 @@ def link_scores(table: FloatArray, y: FloatArray, links: Sequence[Link]) -> Floa
 
 
 def _best_density(t: FloatArray, centre: FloatArray, logs: FloatArray, ends: FloatArray) -> FloatArray:
-    """Return the log density of each t under a Student-t, truncated at ``ends``, of the best scale, power and tails."""
+    """Return the log density of each t under a Student-t truncated at ``ends``, with fitted scale, power and tails."""
 
     def density(parameters: FloatArray) -> FloatArray:
         scale = np.exp(parameters[0] + np.clip(parameters[1], 0.0, 2.0) * (logs - logs.mean()) / 2.0)
@@ -252,7 +252,7 @@ def _best_density(t: FloatArray, centre: FloatArray, logs: FloatArray, ends: Flo
 
 
 def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
-    """Return the out-of-bag predictions of a small forest."""
+    """Return the out-of-bag predictions of ``outputs`` by a small forest."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     forest = ExtraTreesRegressor(_TREES, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)
@@ -263,7 +263,7 @@ def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
 
 
 def numeric_table(X: Any) -> FloatArray | None:
-    """Return any table as numbers in the range of single precision, texts and dates as codes; None if it has none."""
+    """Return a table as numbers in the range of single precision, texts and dates as codes; None if impossible."""
     try:
         if hasattr(X, "columns"):
             columns = [column_numbers(np.asarray(X[name])) for name in X.columns]

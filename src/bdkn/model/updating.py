@@ -1,7 +1,7 @@
 """Updates of a fitted model: rows are absorbed, removed and merged from other models; members never change.
 
-Members have not seen later rows, so that these count as held-out rows: the posterior of the weights and the noise
-becomes, in closed form, that of the held-out rows of the fit and all rows absorbed since.
+Members were not trained on later rows, so these are held-out rows, too. The posterior of the weights and the noise
+given the held-out rows of the fit and all rows absorbed since is computed in closed form.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _KIND = "RowStatistics"
 class RowStatistics:
     """Sufficient statistics of the rows that a model has absorbed, without the rows.
 
-    Made by ``statistics`` of a regressor; ``merge`` of a regressor with the same members takes it. Besides a few
-    numbers it holds a triangle of H + 2 columns for H members. The triangle of fewer rows than that is as good as what
-    members predict for these rows, and their targets: share it only for more.
+    The method ``statistics`` of a regressor returns it, and ``merge`` of a regressor with the same members takes it. It
+    has a triangular matrix of H + 2 columns for H members, and a few numbers. For fewer than H + 2 rows, the matrix
+    is as informative as the members' predictions and the targets of these rows: share it only for more rows.
 
     Parameters
     ----------
     members : str
-        Digest of the members and of how they were combined in the fit.
+        Hash of the members and of how they were combined in the fit.
     rows : Statistics
         Sufficient statistics of the rows absorbed, in scaled units.
     log_slopes : float, default=0.0
-        Sum of the log derivatives of the transformed target, with which the evidence is in units of the target.
+        Sum of the log derivatives of the link at the targets, which the evidence in units of the target needs.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class RowStatistics:
 
     @property
     def n(self) -> float:
-        """The number of rows, each counted as often as it counts."""
+        """The number of absorbed rows: the sum of their counts."""
         return self.rows.n
 
     def digest(self) -> str:
@@ -114,9 +114,9 @@ class RowStatistics:
 
 
 def absorb(model: FittedModel, rows: Rows, forgetting: float, prior_variance: str | float | None) -> FittedModel:
-    """Return the model with more rows; rows before them count ``forgetting`` times as much.
+    """Return the model updated with more rows; the counts of earlier rows are multiplied by ``forgetting``.
 
-    With a ``prior_variance`` that of the weights is chosen again.
+    If ``prior_variance`` is not None, the prior variance of the weights is chosen again.
     """
     updates = updates_of(model)
     slopes, keys, counts, statistics = _read(model, updates, rows)
@@ -129,7 +129,7 @@ def absorb(model: FittedModel, rows: Rows, forgetting: float, prior_variance: st
 
 
 def forget(model: FittedModel, rows: Rows | None) -> FittedModel:
-    """Return the model without rows that it has absorbed (None: without any of them)."""
+    """Return the model after the removal of absorbed rows (None: of all absorbed rows)."""
     model.check_has_rows()
     if rows is None:
         if model.updates is None:
@@ -149,7 +149,7 @@ def forget(model: FittedModel, rows: Rows | None) -> FittedModel:
 
 
 def merge_statistics(model: FittedModel, found: RowStatistics) -> FittedModel:
-    """Return the model with the rows that another one with the same members has absorbed."""
+    """Return the model updated with the rows that another model with the same members has absorbed."""
     updates, digest = updates_of(model), found.digest()
     if found.members != model.digest():
         raise InvalidParameterError(
@@ -175,7 +175,7 @@ def statistics_of(model: FittedModel) -> RowStatistics:
 
 
 def updates_of(model: FittedModel) -> Updates:
-    """Return what a model has absorbed, nothing after a fit."""
+    """Return the record of the rows that a model has absorbed; it is empty just after a fit."""
     model.check_has_rows()
     if model.updates is not None:
         return model.updates
@@ -195,14 +195,14 @@ NEEDS_HELD_OUT = (
 
 
 def _with_updates(model: FittedModel, updates: Updates) -> FittedModel:
-    """Return the model of the rows of the fit and those absorbed since."""
+    """Return the model with the posterior given the rows of the fit and the absorbed rows in ``updates``."""
     combination = updates.absorbed.combination()
     extrapolation = model.extrapolation_for(combination)
     return replace(model, combination=combination, extrapolation=extrapolation, updates=updates)
 
 
 _LaterRows = tuple[FloatArray, Keys, FloatArray, Callable[[FloatArray | None], Statistics]]
-"""Log derivatives log g′(y) of rows, their keys and counts, and their statistics as a function of counts."""
+"""Log derivatives log g′(y) of the link, hashes and counts of rows, and their statistics as a function of counts."""
 
 
 def _read(model: FittedModel, updates: Updates, rows: Rows) -> _LaterRows:

@@ -1,10 +1,10 @@
 """Probabilities of single values of discrete targets, and of point masses, learned from held-out rows.
 
-The predictive distribution has a density, and a density has no probabilities of single values. The probability of a
-value of a discrete target is that between the midpoints to its neighbours, recalibrated by a multinomial regression on
-its logarithm. The probability of a point mass is a multinomial regression on the centre and the scale of the
-predictive. Both are fitted to leave-one-out predictions of held-out rows. The other targets of a table with point
-masses have a combination of their own: the same members, weighted on these rows only.
+The predictive distribution has a density, and a density has no probabilities of single values. A discrete
+target has a value with the probability between the midpoints to the neighbouring values, recalibrated by a multinomial
+regression on its logarithm. The probability of a point mass is computed by a multinomial regression on the centre and
+the scale of the prediction. Both are fitted to leave-one-out predictions of held-out rows. Targets that are not on a
+point mass have a combination of their own: the same members, with weights fitted to these rows only.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MAX_ROWS = 20_000
 """Maximum number of rows from which probabilities are learned."""
 
 _MIN_ROWS = 30
-"""Minimum number of rows without a point mass for a combination of their own."""
+"""Minimum number of rows that are not on a point mass, for a separate combination to be fitted to them."""
 
 _EQUAL_WITHIN = 1e-9
-"""Maximum difference between a target and its value, in scaled units."""
+"""Maximum difference, in scaled units, between a target and a value that are treated as equal."""
 
 _PRIOR_WEIGHT = 1e-3
-"""Weight of the training frequencies of values in probabilities, so that no probability is zero."""
+"""Weight of the training frequencies of values that is mixed into probabilities, so that none is zero."""
 
 _MAX_DISTANCE = 8.0
 """Maximum distance of a point mass from the centre of a prediction, in scales; larger distances are clipped."""
@@ -43,10 +43,10 @@ _MAX_DISTANCE = 8.0
 @stored
 @dataclass(frozen=True, eq=False)
 class ValueModel:
-    """Multinomial regression of the probabilities of values.
+    """Multinomial regression for the probabilities of single values of the target.
 
-    ``coefficients`` (k, p) are those of the regression. ``rest`` is the combination of the rows without a point mass,
-    None for a discrete target.
+    ``found`` are the values, ``coefficients`` (k, p) the regression coefficients. ``rest`` is the combination fitted to
+    rows that are not on a point mass, None for a discrete target.
     """
 
     found: TargetValues
@@ -54,28 +54,28 @@ class ValueModel:
     rest: Combination | None = None
 
     def check(self) -> None:
-        """Raise unless there are coefficients of all values, and a rest unless the target is discrete."""
+        """Raise an error unless all values have coefficients, and ``rest`` is None for a discrete target only."""
         must(self.found.is_discrete == (self.rest is None), "must have a rest if, and only if, there are point masses")
         shape = (len(self.found), 2 if self.found.is_discrete else 6)
         must(self.coefficients.shape == shape, f"coefficients must have shape {shape}; got {self.coefficients.shape}")
 
     def log_probabilities(self, dist: StudentT, targets: TargetScaler) -> FloatArray:
-        """Return the log probability of each value and, with point masses, of any other, from scaled predictions."""
+        """Return log probabilities of each value and, with point masses, of all others, given scaled predictions."""
         features = value_features(self.found, dist, targets)
         return np.asarray(log_softmax(_logits(self.coefficients, features, self.found), axis=1))
 
     def numbers(self, y: FloatArray, targets: TargetScaler) -> IndexArray:
-        """Return the number of the value of each target; k for any other target."""
+        """Return the index of each target among the k values; k for a target that is not one of them."""
         return value_numbers(self.found, targets.transform(y), targets)
 
 
 def quantiles_with_masses(
     levels: FloatArray, values: FloatArray, shares: FloatArray, rest: Predictive | None
 ) -> FloatArray:
-    """Return the quantiles (n, k) at levels (k,) or (n, k) of values with probabilities, and of the rest between them.
+    """Return quantiles at levels (k,) or (n, k) of distributions with point masses ``values`` and a density ``rest``.
 
-    Without a ``rest`` the probabilities ``shares`` (n, k) of the values add up to one; otherwise the last column is
-    the probability of the rest.
+    ``shares`` (n, ...) are the probabilities of the values and, in the last column, of ``rest``; without a ``rest``,
+    there is no such column.
     """
     if rest is None:
         below = np.cumsum(shares, axis=1)[:, :-1]
@@ -100,7 +100,7 @@ def learn_values(
     targets: TargetScaler,
     held_out: HeldOut,
 ) -> ValueModel:
-    """Fit the probabilities of the values that many targets share."""
+    """Fit the model of the probabilities of values that many targets share, to leave-one-out predictions."""
     numbers = value_numbers(found, held_out.y, targets)
     dist = combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
     some = np.random.default_rng(0).permutation(len(numbers))[:_MAX_ROWS]
@@ -114,14 +114,14 @@ def learn_values(
 
 
 def value_numbers(found: TargetValues, scaled: FloatArray, targets: TargetScaler) -> IndexArray:
-    """Return the number of the value of each target in scaled units; k for any other target."""
+    """Return the index among the k values of each target in scaled units; k for a target that is not one of them."""
     values = targets.transform(found.values)
     nearest = np.abs(scaled[:, None] - values).argmin(axis=1)
     return np.where(np.abs(scaled - values[nearest]) <= _EQUAL_WITHIN, nearest, len(found))
 
 
 def value_features(found: TargetValues, dist: StudentT, targets: TargetScaler) -> FloatArray:
-    """Return the features (n, k, p) of each row and value, from predictions in scaled units."""
+    """Return features (n, k, p) for the multinomial regression, by row and value, from scaled predictions."""
     if found.is_discrete:
         middles = targets.transform((found.values[1:] + found.values[:-1]) / 2.0)
         steps = dist.cdf(np.broadcast_to(middles, (len(dist), len(middles))))

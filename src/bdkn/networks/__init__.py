@@ -1,4 +1,7 @@
-"""Networks as plain arrays, and the engines that train them."""
+"""Networks as plain arrays, and the engines that train them.
+
+A network predicts the mean and the variance of each row; an engine is code that trains networks.
+"""
 
 from bdkn.networks.job import (
     OBJECTIVES,

@@ -1,8 +1,8 @@
 """Networks in compiled code: the layout of their weights, the forward pass, and prediction on all cores.
 
 The bias of a layer is an additional column of its weight matrix, with an input that is always one. Activations are
-stored feature by feature, the rows of a batch side by side. The terms of each sum are added in one order, in any tile
-of a product, so that the outputs for a row do not depend on the other rows, bit by bit.
+stored feature by feature: the values of a feature for all rows of a batch are contiguous. Terms of sums are always
+added in the same order, so that the outputs for a row do not depend on the other rows, bit for bit.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ Table = NDArray[np.int64]
 Line = NDArray[np.int64]
 
 CACHE_LINE = 16
-"""Number of floats of a cache line, a multiple of the width of every tile."""
+"""Number of float32 values in a cache line of the CPU; parts of arrays begin at multiples of it."""
 
 LAYER_FIELDS = 7
 N_IN, N_OUT, WEIGHTS, LD_WEIGHTS, INPUT, OUTPUT, TALLEST_OUT = range(LAYER_FIELDS)
 """Columns of the table of layers: numbers of inputs and outputs; offset and row length of the weights; offsets of the
-input and the output; index of the tallest tile of the forward product."""
+layer's inputs and outputs; index of the tile height with which their matrix product is fastest."""
 
 RELU, LEAKY_RELU, TANH = (ACTIVATIONS[name].code for name in ("relu", "leaky_relu", "tanh"))
 
 _BATCH = 64
-"""Rows per forward pass, so that its activations fit into the first-level cache."""
+"""Number of rows per forward pass, small enough for activations to fit into the first-level cache."""
 
 _THREAD_PRODUCTS = 1 << 26
-"""Minimum number of multiplications per thread, about a millisecond of work."""
+"""Minimum number of multiplications that a thread does in one call, about a millisecond of work."""
 
 
 @lru_cache(maxsize=16)
 def packing_of(spec: NetworkSpec) -> Packing:
-    """Return the layout for networks of one shape."""
+    """Return the layout of a network's weights in one array, for compiled code."""
     return Packing.of(spec, lambda n_out, columns: (n_out, dense.padded(columns)), align=CACHE_LINE)
 
 
 def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
-    """Return the table of layers; INPUT, OUTPUT and additional fields are zero."""
+    """Return sizes and offsets of layers, one line per layer; INPUT, OUTPUT and additional columns are still zero."""
     table = np.zeros((len(spec.shapes), fields), dtype=np.int64)
     for line, (start, n_out, length), (_, n_in) in zip(table, packing_of(spec).places, spec.shapes, strict=True):
         line[[N_IN, N_OUT, WEIGHTS, LD_WEIGHTS]] = n_in, n_out, start, length
@@ -58,7 +58,7 @@ def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
 
 @inlined
 def relu(z: f4) -> tuple[f4, f4]:
-    """Return the value and the slope.
+    """Return relu(z) = max(z, 0) and its derivative.
 
     Adding 0 does not change the value. Without it, LLVM uses masked stores, which are slow with AVX2 on AMD processors:
     the activation would take six times as long.
@@ -68,28 +68,28 @@ def relu(z: f4) -> tuple[f4, f4]:
 
 @inlined
 def leaky_relu(z: f4) -> tuple[f4, f4]:
-    """Return the value and the slope."""
+    """Return leaky_relu(z), which is z above 0 and 0.01 z below, and its derivative."""
     slope = f4(1) if z > f4(0) else f4(LEAK)
     return z * slope, slope
 
 
 @inlined
 def tanh(z: f4) -> tuple[f4, f4]:
-    """Return the value and the slope."""
+    """Return tanh(z) and its derivative."""
     t = dense.tanh(z)
     return t, f4(1) - t * t
 
 
 @inlined
 def silu(z: f4) -> tuple[f4, f4]:
-    """Return the value and the slope."""
+    """Return silu(z) = z · sigmoid(z) and its derivative."""
     s = dense.sigmoid(z)
     return z * s, s * (f4(1) + z * (f4(1) - s))
 
 
 @compiled
 def activate(mem: Floats, start: int, count: int, activation: int) -> None:
-    """Turn pre-activations into activations in place."""
+    """Apply the activation function in place to ``count`` numbers of ``mem`` from ``start`` on."""
     a = mem[start : start + count]
     if activation == RELU:
         for i in range(count):
@@ -107,7 +107,7 @@ def activate(mem: Floats, start: int, count: int, activation: int) -> None:
 
 @compiled
 def activate_with_slopes(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
-    """Convert pre-activations to activations in place, and write the slopes to another location."""
+    """Apply the activation function in place to numbers from ``value`` on; write its derivatives from ``slope`` on."""
     a, d = mem[value : value + count], mem[slope : slope + count]
     if activation == RELU:
         for i in range(count):
@@ -125,7 +125,7 @@ def activate_with_slopes(mem: Floats, value: int, slope: int, count: int, activa
 
 @compiled
 def affine(mem: Floats, line: Line, ld: int, weights: Floats, start: int, rows: int) -> None:
-    """Write W·x + b of a batch to the layer's output, for the network whose weights begin at ``start``."""
+    """Compute the layer's output W·x + b for a batch, with the network whose weights begin at ``start``."""
     dense.product(
         mem, line[OUTPUT], ld, weights, start + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
         line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
@@ -134,7 +134,7 @@ def affine(mem: Floats, line: Line, ld: int, weights: Floats, start: int, rows: 
 
 @compiled
 def forward(mem: Floats, layers: Table, ld: int, weights: Floats, start: int, activation: int, rows: int) -> None:
-    """Compute the outputs of the batch in the first layer's input."""
+    """Compute the outputs of a network for the batch of rows that is stored as the first layer's input."""
     last = len(layers) - 1
     for index in range(last + 1):
         affine(mem, layers[index], ld, weights, start, rows)
@@ -156,7 +156,7 @@ def _workspace(layers: Table, ld: int) -> Floats:
 
 @compiled
 def _encode(mem: Floats, ld: int, n_columns: int, columns: Line, bins: Floats) -> None:
-    """Append the bin features of a batch to its columns, with the same bits as ``PiecewiseLinear``."""
+    """Append the features of bins to the columns of a batch; results are identical to ``PiecewiseLinear.transform``."""
     for k in range(len(columns)):
         lower, width, mean, scale = bins[0, k], bins[1, k], bins[2, k], bins[3, k]
         x = mem[columns[k] * ld : (columns[k] + 1) * ld]
@@ -173,7 +173,7 @@ def _predict(
     X: Floats, columns: Line, bins: Floats, weights: Floats, size: int, layers: Table, ld: int, activation: int,
     first: int, stop: int, means: FloatArray, variances: FloatArray,
 ) -> None:  # fmt: skip
-    """Write the outputs of every network, each with ``size`` floats of ``weights``, for the rows from first to stop."""
+    """Write means and variances of all networks for rows from first to stop; each network has ``size`` weights."""
     mem, out = _workspace(layers, ld), layers[-1, OUTPUT]
     for start in range(first, stop, ld):
         rows = min(ld, stop - start)
@@ -191,7 +191,7 @@ def _predict(
 def outputs_of(
     spec: NetworkSpec, weights: Floats, X: ArrayLike, bins: Bins = NO_BINS, threads: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the means and variances, each (H, n), of networks with the head ``MEAN_VARIANCE`` and padded weights.
+    """Return means and variances, each (H, n), that networks with the default head predict from padded weights.
 
     The inputs of the networks are the columns of ``X``, then the features of ``bins``. At most ``threads`` threads are
     used (None: all cores).
@@ -216,7 +216,7 @@ def outputs_of(
 
 
 def check_rows(spec: NetworkSpec, X: ArrayLike, bins: Bins) -> Floats:
-    """Return rows as an array for compiled code, which does not check indices; raise if their columns are wrong."""
+    """Return rows as a float32 array; raise if columns are wrong, since compiled code does not check indices."""
     rows, m = np.ascontiguousarray(X, dtype=np.float32), len(bins.columns)
     n_columns = spec.n_inputs - m
     if m and not (bins.numbers.shape == (4, m) and bins.columns.min() >= 0 and bins.columns.max() < n_columns):
@@ -229,7 +229,7 @@ def check_rows(spec: NetworkSpec, X: ArrayLike, bins: Bins) -> Floats:
 
 @lru_cache(maxsize=64)
 def _layers_of_batch(spec: NetworkSpec, batch: int) -> tuple[int, Table]:
-    """Return the distance of two features in a batch, and the table of layers; an output is the next layer's input."""
+    """Return the padded batch size, and the table of layers; a layer's output is stored as the next layer's input."""
     ld, table = dense.padded(batch), layer_table(spec)
     ends = np.cumsum(table[:, N_IN] + 1) * ld
     table[1:, INPUT], table[:, OUTPUT] = ends[:-1], ends

@@ -4,8 +4,8 @@ The weights of a network, their gradients and Adam moments, and the activations 
 about 100 KB, which stays in the cache of the core from the first step to the last. The forward pass has the layout of
 ``bdkn.networks.compiled``.
 
-An update needs a division and a square root per number, while the other units of the processor are idle. Therefore it
-is computed together with work that does not divide, a few cache lines at a time.
+An update of weights needs a division and a square root per weight, while other units of the processor are idle.
+Therefore updates alternate with copies of rows, which do not divide, a few cache lines at a time.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ from bdkn.typing import Array, Float32Array
 TRAINING_FIELDS = LAYER_FIELDS + 4
 INPUT_T, LD_INPUT_T, DELTA, TALLEST_IN = range(LAYER_FIELDS, TRAINING_FIELDS)
 """Additional columns of the table of layers for the backward pass: offset and row length of the transposed input;
-offset of the gradient by the output; index of the tallest tile of the input gradient."""
+offset of the gradient with respect to the output; index of the fastest tile height for the input gradient."""
 
 PLACE_FIELDS = 8
 PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATCH, N_PARAMETERS = range(PLACE_FIELDS)
-"""Entries of the table of places: offsets in the workspace; distance of two features of a batch; padded weights."""
+"""Entries of ``Layout.places``: offsets of arrays in the workspace, padded batch size, number of padded weights."""
 
 
 class Layout(NamedTuple):
-    """Layout of a workspace: the table of layers, other offsets, and the number of floats."""
+    """Layout of the array (workspace) for training a network: table of layers, other offsets, and number of floats."""
 
     layers: Table
     places: Table
@@ -91,7 +91,7 @@ class Layout(NamedTuple):
 
 @lru_cache(maxsize=16)
 def layout_of(spec: NetworkSpec, batch: int) -> Layout:
-    """Return the layout for networks of one shape and batches of at most ``batch`` rows."""
+    """Return the layout of the workspace for training a network in batches of at most ``batch`` rows."""
     n, ld = packing_of(spec).size, multiple(dense.padded(batch), CACHE_LINE)
     places = np.zeros(PLACE_FIELDS, dtype=np.int64)
     places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
@@ -114,13 +114,13 @@ def layout_of(spec: NetworkSpec, batch: int) -> Layout:
 f4 = np.float32
 
 _TINY = 1e-30
-"""Moments below this value are set to zero, since computation with denormal numbers is slow."""
+"""Adam's moments below this value are set to zero, since computation with denormal numbers is slow."""
 
 _LINE = ir.VectorType(F32, CACHE_LINE)
 
 
 class Update(NamedTuple):
-    """A step of Adam: the number of padded weights, and factors that change from step to step."""
+    """Parameters of a step of Adam: number of padded weights, learning rate, epsilon, and factor of weight decay."""
 
     n_parameters: int
     rate: f4
@@ -133,7 +133,7 @@ NO_UPDATE = Update(0, f4(0), f4(0), f4(0))
 
 @compiled
 def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Update:
-    """Return the update of step ``step`` (from 1); rate and epsilon include the bias corrections."""
+    """Return the parameters of Adam's step ``step`` (from 1); rate and epsilon include the bias corrections."""
     root = np.sqrt(1 - BETA_2**step)
     scaled, epsilon = f4(-rate * root / (1 - BETA_1**step)), f4(EPSILON * root)
     return Update(places[N_PARAMETERS], scaled, epsilon, f4(1 - rate * weight_decay))
@@ -141,7 +141,7 @@ def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Upd
 
 @intrinsic
 def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
-    """Update the cache line of weights at ``start``; moments and gradients follow at distances of n."""
+    """Update 16 weights (a cache line) at ``start`` by Adam; moments and gradients follow at distances of n floats."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         def const(value: float) -> ir.Constant:
@@ -171,7 +171,7 @@ def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: 
 
 @inlined
 def update_lines(mem: Floats, update: Update, first: int, stop: int) -> int:
-    """Update the weights from ``first`` to ``stop`` in whole cache lines; return the offset of the next line."""
+    """Update the weights from ``first`` to ``stop`` by Adam, in whole cache lines; return the offset of the next."""
     while first < stop:
         _update_line(mem, first, update.n_parameters, update.rate, update.epsilon, update.decay)
         first += CACHE_LINE
@@ -179,12 +179,12 @@ def update_lines(mem: Floats, update: Update, first: int, stop: int) -> int:
 
 
 NLL, BETA_NLL, MSE = range(3)
-"""Numbers of the objectives in compiled code."""
+"""Numbers of the objectives (losses) in compiled code."""
 
 
 @compiled
 def forward_for_training(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
-    """Compute the outputs of the batch in the first layer's input, and the slopes for the backward pass."""
+    """Compute the outputs of a network for the batch in the workspace, and what the backward pass needs."""
     ld, last = places[LD_BATCH], len(layers) - 1
     for index in range(last + 1):
         line = layers[index]
@@ -212,9 +212,9 @@ def _sum(values: Floats) -> float:
 
 @compiled
 def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, beta: float) -> float:
-    """Return Σ w·l over the batch and write the gradient of its mean to the last layer's delta.
+    """Return the sum of weight times loss over a batch; write the gradient of its mean with respect to the outputs.
 
-    The losses overwrite the targets and are added afterwards: with a sum, the loop would not become vector code.
+    The losses overwrite the targets and are added afterwards: compilers do not vectorize a loop with a sum.
     """
     ld, out, delta = places[LD_BATCH], layers[-1, OUTPUT], layers[-1, DELTA]
     mean, raw = mem[out : out + rows], mem[out + ld : out + ld + rows]
@@ -245,7 +245,7 @@ def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, b
 
 @compiled
 def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
-    """Write the gradient of every weight to the workspace; the activations are overwritten."""
+    """Write the gradients with respect to all weights to the workspace; activations are overwritten."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
         line = layers[index]
@@ -270,11 +270,11 @@ def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: i
 
 
 EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
-"""Entries of ``State.clock``."""
+"""Entries of ``State.clock``: epochs and steps so far, best epoch, and 1 if training has stopped early."""
 
 
 class Data(NamedTuple):
-    """The rows of one job: the whole table, and the numbers of its training rows and validation rows."""
+    """Rows for one network: the whole table, and the numbers of the network's training rows and validation rows."""
 
     X: Floats
     y: Floats
@@ -284,7 +284,7 @@ class Data(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The training configuration as numbers."""
+    """Training parameters of a network as numbers, for compiled code."""
 
     activation: int
     objective: int
@@ -317,7 +317,7 @@ class State(NamedTuple):
 def update_and_load(
     mem: Floats, layers: Table, places: Table, update: Update, data: Data, rows: NDArray[np.int32]
 ) -> None:
-    """Update the weights and copy a batch into the workspace, once row by row and once feature by feature.
+    """Update the weights, and copy a batch of rows into the workspace, once row by row and once feature by feature.
 
     Copies of rows alternate with updates of a few cache lines, since the processor can copy while it divides.
     """
@@ -339,7 +339,7 @@ def update_and_load(
 
 @compiled
 def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
-    """Take one step per batch, with rows in a new order; return the mean of the losses before each step."""
+    """Train for one epoch, with the rows in a new random order; return the mean loss, computed before each step."""
     state.random[0] = dense.shuffle(data.order, state.random[0])
     mem, layers, places, n, batch = state.mem, state.layers, state.places, len(data.order), settings.batch
     steps = settings.epochs * ((n + batch - 1) // batch)
@@ -359,7 +359,7 @@ def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> 
 
 @compiled
 def validation_loss(state: State, data: Data, settings: Settings) -> float:
-    """Return the mean loss on the validation rows."""
+    """Return the mean loss of a network on its validation rows."""
     n, total, ld, weights = len(data.validation), 0.0, state.places[LD_BATCH], state.places[PARAMETERS]
     for start in range(0, n, settings.batch):
         rows = data.validation[start : min(start + settings.batch, n)]
@@ -371,9 +371,9 @@ def validation_loss(state: State, data: Data, settings: Settings) -> float:
 
 @compiled_without_counts
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
-    """Train until epoch ``until``, or until the validation loss has not improved for ``patience`` epochs.
+    """Train a network until epoch ``until``, or until its validation loss has not improved for ``patience`` epochs.
 
-    Weights are kept if the validation loss is the lowest so far.
+    The weights with the lowest validation loss are kept in ``state.best``.
     """
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
         epoch = state.clock[EPOCH]
@@ -395,11 +395,11 @@ _CALL_S = 0.01
 """Target time of one call of compiled code, in seconds, short enough to balance threads and to be interrupted."""
 
 _CODES: dict[type, int] = {GaussianNLL: NLL, BetaNLL: BETA_NLL, SquaredError: MSE}
-"""The objectives that are compiled, with their numbers."""
+"""Objectives (losses) that the fused engine can train, with their numbers in compiled code."""
 
 
 class FusedEngine:
-    """Engine that trains networks on threads in compiled code, with the same bits for any ``n_jobs``."""
+    """Engine that trains networks on CPU threads in compiled code; results are identical for any ``n_jobs``."""
 
     def __repr__(self) -> str:
         return "FusedEngine()"
@@ -442,7 +442,7 @@ class FusedEngine:
 
 @dataclass(frozen=True)
 class Run:
-    """Training of one job: its rows and settings, and its current state."""
+    """Training of one network in compiled code: its rows and settings, and its current state."""
 
     spec: NetworkSpec
     data: Data
@@ -451,15 +451,15 @@ class Run:
 
     @classmethod
     def start(cls, job: Job, table: TrainingTable, own: JobRows) -> Run:
-        """Return a job before its first epoch."""
+        """Return the training of a job before its first epoch."""
         batch = min(job.config.batch_size, len(own.training))
         return cls._of(job, table, own.training, own.validation, batch, first_state(job, own.streams, batch))
 
     @classmethod
     def resume(cls, job: Job, table: TrainingTable, order: RowNumbers, state: State | None) -> Run:
-        """Return a job that continues from a copy of a state (None: begins) with the rows ``order``.
+        """Return a training that continues from a copy of ``state`` (None: from the start) with row numbers ``order``.
 
-        An epoch is a pass over these rows, without validation.
+        An epoch is a pass over these rows. There are no validation rows.
         """
         batch = job.config.batch_size
         if state is None:
@@ -496,15 +496,15 @@ class Run:
         return int(self.state.clock[EPOCH])
 
     def is_done(self) -> bool:
-        """Return whether all epochs are run or the job has stopped early."""
+        """Return whether the training has ended, after its last epoch or by early stopping."""
         return self.epoch >= self.settings.epochs or bool(self.state.clock[STOPPED])
 
     def advance(self, epochs: int) -> None:
-        """Train for this number of epochs, or fewer if the job ends before."""
+        """Train for this number of epochs, or fewer if the training ends before."""
         train(self.state, self.data, self.settings, min(self.epoch + epochs, self.settings.epochs))
 
     def outputs(self, X: Float32Array) -> tuple[Array, Array]:
-        """Return the current means and variances of scaled rows, computed on this thread."""
+        """Return the means and variances that the current weights predict for scaled rows, computed on this thread."""
         means, variances = outputs_of(self.spec, self.state.mem[None, : len(self.state.best)], X, threads=1)
         return means[0], variances[0]
 
@@ -518,14 +518,14 @@ class Run:
 
 
 def first_state(job: Job, streams: Streams, batch: int) -> State:
-    """Return the state of a job before training in batches of at most ``batch`` rows."""
+    """Return the initial state of the training of a job, in batches of at most ``batch`` rows."""
     layers, places, size = layout_of(job.spec, batch)
     n, ld = places[N_PARAMETERS], places[LD_BATCH]
     buffer = np.zeros(size + CACHE_LINE, dtype=np.float32)
     mem = buffer[-(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE :][:size]  # aligned to a cache line
     packing_of(job.spec).pack(job.spec.initial_layers(streams.initial), mem[:n])
     mem[places[ROW_WEIGHTS] :][:ld] = 1
-    for line in layers:  # the inputs of the biases
+    for line in layers:  # ones, as the inputs of the biases
         mem[line[INPUT] + line[N_IN] * ld :][:ld] = 1
         mem[line[INPUT_T] + line[N_IN] : line[OUTPUT] : line[LD_INPUT_T]] = 1
     clock = np.zeros(4, dtype=np.int64)
@@ -544,7 +544,7 @@ def first_state(job: Job, streams: Streams, batch: int) -> State:
 
 
 def trained_by(runs: Sequence[Run]) -> Trained:
-    """Return the network of each run after its best epoch on the validation rows or, without any, after the last."""
+    """Return each run's network after the epoch with the lowest validation loss (without validation: the last)."""
     losses = tuple(run.losses() for run in runs)
     validation_losses = tuple(run.validation_losses() for run in runs)
     layers, best_epochs = [], []
@@ -556,25 +556,25 @@ def trained_by(runs: Sequence[Run]) -> Trained:
 
 
 class Advancing(Protocol):
-    """A training in epochs, such as a ``Run``."""
+    """Interface of trainings that ``run_all`` advances by some epochs at a time, such as ``Run``."""
 
     @property
     def epoch(self) -> int:
         """Number of epochs run so far."""
 
     def is_done(self) -> bool:
-        """Return whether no epochs remain."""
+        """Return whether the training has ended."""
 
     def advance(self, epochs: int) -> None:
-        """Train for this number of epochs, or fewer."""
+        """Train for this number of epochs, or fewer if the training ends before."""
 
 
 def run_all(runs: Sequence[Advancing], workers: int, after: Callable[[int, Any], None] | None = None) -> None:
-    """Train all runs to their end on threads, this one included.
+    """Train all runs to their end on ``workers`` threads, including the calling thread.
 
     A free thread takes the run with the fewest epochs, so that all end together; with one thread per run, five runs on
-    two cores would leave a core idle for a sixth of the time. ``after``, if given, is called with a run's number and
-    the run after every epoch.
+    two cores would leave a core idle for a sixth of the time. ``after`` (None: no function) is called after every epoch
+    of every run, with the number of the run and the run.
     """
     lock, has_failed = threading.Lock(), threading.Event()
     waiting = [(run.epoch, number, 1, run) for number, run in enumerate(runs)]

@@ -1,12 +1,12 @@
-"""Objectives, training jobs, the engines by name, the rows of jobs, and the progress of training.
+"""What all engines share: objectives (losses), jobs (networks to train), batches of rows, progress of training.
 
-All engines use the functions of this module for rows and their order, so that they train on the same batches.
+All engines get the order of rows from this module, so that they train on the same batches.
 
-An objective is the loss of each row and its gradient by the outputs of the network. With μ the mean, v =
-softplus(r) + 1e-6 the variance and e = μ - y the error of a row:
+An objective is a loss per row and its gradient with respect to the two outputs of a network, the mean μ and a number r.
+With the variance v = softplus(r) + 1e-6 and the error e = μ - y of a row, the losses are:
 
 - ``nll``: ½ (log v + e²/v), the Gaussian negative log-likelihood of the paper without its constant;
-- ``beta_nll``: the same times v^β, held constant (Seitzer et al., 2022): rows of small variance dominate less;
+- ``beta_nll``: ``nll`` times v^β, a constant for the gradient: small variances dominate less (Seitzer et al., 2022);
 - ``mse``: ½ e², which does not train the variance.
 """
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class Objective(Protocol):
-    """A loss function of the outputs of a network; hashable, equal objectives compare equal."""
+    """Interface of the losses that networks minimise. Objectives are hashable; equal objectives compare equal."""
 
     @property
     def name(self) -> str:
-        """Name in messages."""
+        """Name of the objective in messages."""
 
     @property
     def n_outputs(self) -> int:
@@ -52,23 +52,23 @@ class Objective(Protocol):
         """True if this objective trains the variances of networks."""
 
     def loss_and_gradient(self, fn: Functions, outputs: Values, y: Values) -> tuple[Values, Values]:
-        """Return the loss (...,) of each row and its gradient (..., n_outputs) by the outputs (..., n_outputs).
+        """Return the loss of each row (...,) and its gradient (..., n_outputs) with respect to ``outputs``.
 
-        Arrays are NumPy arrays or PyTorch tensors, and ``fn`` has their functions. PyTorch does not differentiate
-        through this function.
+        Arrays are NumPy arrays or PyTorch tensors; ``fn`` has the mathematical functions for them. PyTorch does not
+        differentiate this function automatically.
         """
 
 
 @dataclass(frozen=True)
 class GaussianNLL:
-    """½ (log v + e²/v)."""
+    """Gaussian negative log-likelihood of a row with variance v and error e: ½ (log v + e²/v)."""
 
     name: ClassVar[str] = "nll"
     n_outputs: ClassVar[int] = MEAN_VARIANCE.n_outputs
     trains_variance: ClassVar[bool] = True
 
     def loss_and_gradient(self, fn: Functions, outputs: Values, y: Values) -> tuple[Values, Values]:
-        """Return the loss and its gradient."""
+        """Return the loss of each row and its gradient with respect to the outputs."""
         mean, v = MEAN_VARIANCE.mean_and_variance(fn, outputs)
         error = mean - y
         loss = (fn.log(v) + error * error / v) / 2
@@ -78,7 +78,7 @@ class GaussianNLL:
 
 @dataclass(frozen=True)
 class BetaNLL:
-    """½ (log v + e²/v) times v^β, held constant."""
+    """Gaussian negative log-likelihood of a row times v^β, its variance v to the power β; v^β is not differentiated."""
 
     beta: float
     name: ClassVar[str] = "beta_nll"
@@ -86,7 +86,7 @@ class BetaNLL:
     trains_variance: ClassVar[bool] = True
 
     def loss_and_gradient(self, fn: Functions, outputs: Values, y: Values) -> tuple[Values, Values]:
-        """Return the loss and its gradient."""
+        """Return the loss of each row and its gradient with respect to the outputs."""
         loss, gradient = GaussianNLL().loss_and_gradient(fn, outputs, y)
         factor = MEAN_VARIANCE.mean_and_variance(fn, outputs)[1] ** self.beta
         return loss * factor, gradient * factor[..., None]
@@ -94,14 +94,14 @@ class BetaNLL:
 
 @dataclass(frozen=True)
 class SquaredError:
-    """½ e², with the first output as the mean."""
+    """Half the squared error of the mean, which is the first output of a network."""
 
     n_outputs: int = MEAN_VARIANCE.n_outputs
     name: ClassVar[str] = "mse"
     trains_variance: ClassVar[bool] = False
 
     def loss_and_gradient(self, fn: Functions, outputs: Values, y: Values) -> tuple[Values, Values]:
-        """Return the loss and its gradient."""
+        """Return the loss of each row and its gradient with respect to the outputs."""
         error = outputs[..., 0] - y
         return error * error / 2, fn.stack([error] + [fn.zeros_like(error)] * (self.n_outputs - 1))
 
@@ -113,11 +113,11 @@ _BY_NAME: dict[str, Callable[[float], Objective]] = {
 }
 
 OBJECTIVES = tuple(_BY_NAME)
-"""The names of the library's objectives."""
+"""Names of the losses of this library, for the parameter ``objective``."""
 
 
 def get_objective(objective: str | Objective, beta: float) -> Objective:
-    """Return the objective of that name, with the ``beta`` of beta_nll, or the objective itself."""
+    """Return the objective with this name, or a checked object of the user; ``beta`` is the exponent of "beta_nll"."""
     if isinstance(objective, str):
         check_choice("objective", objective, OBJECTIVES)
         return _BY_NAME[objective](beta)
@@ -132,16 +132,16 @@ def get_objective(objective: str | Objective, beta: float) -> Objective:
 SCHEDULES = ("constant", "cosine")
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
-"""Adam's decay rates, and the term that prevents division by zero: the defaults of PyTorch."""
+"""Parameters of the optimizer Adam: two decay rates, and a term against division by zero. Defaults of PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Parameters of training by Adam on mini-batches.
+    """Parameters of the training of a network by the optimizer Adam on mini-batches.
 
-    ``objective`` is a name or an ``Objective``; during the first ``warmup_epochs`` it is squared error.
-    ``validation_fraction`` > 0 enables early stopping: each job holds out some of its rows for validation, stops if its
-    loss on them has not improved by ``tol`` for ``patience`` epochs, and keeps the weights of its best epoch.
+    ``objective`` is a name or an ``Objective``; the first ``warmup_epochs`` epochs use squared error instead.
+    ``validation_fraction`` > 0 enables early stopping: a network holds out some of its rows, stops if its loss on these
+    rows has not improved by ``tol`` for ``patience`` epochs, and keeps the weights of its best epoch.
     """
 
     epochs: int = 500
@@ -156,7 +156,7 @@ class TrainingConfig:
     patience: int = 20
     tol: float = 1e-4
     main_objective: Objective = field(init=False, repr=False, compare=False)
-    """The objective after the warm-up and of validation."""
+    """The objective that is used after the warm-up epochs, and for the validation loss."""
 
     def __post_init__(self) -> None:
         check_number("epochs", self.epochs, low=1, whole=True)
@@ -172,20 +172,20 @@ class TrainingConfig:
         check_number("tol", self.tol, low=0)
 
     def objective_in(self, epoch: int) -> Objective:
-        """Return the objective of an epoch: squared error during the warm-up, then the main one."""
+        """Return the objective of an epoch: squared error in the warm-up epochs, then the main objective."""
         return SquaredError(self.main_objective.n_outputs) if epoch < self.warmup_epochs else self.main_objective
 
     def learning_rate_at(self, step: Any, steps: Any) -> Any:
-        """Return the learning rate of a step out of ``steps``: constant, or half a cosine wave that falls to zero."""
+        """Return the learning rate at one of ``steps`` steps: constant, or falling to zero along half a cosine wave."""
         share = 1.0 if self.schedule == "constant" else (1 + np.cos(np.pi * step / steps)) / 2
         return self.learning_rate * share
 
 
 def adam_factors(rate: Array, taken: Any, weight_decay: Any) -> Array:
-    """Return the factors of Adam after ``taken`` steps, (..., 3).
+    """Return the three factors (..., 3) that the optimizer Adam uses in the step after ``taken`` steps.
 
-    These are the rate divided by the bias correction of the first moment, one over the root of that of the second, and
-    the factor of weight decay.
+    These are the learning rate divided by the bias correction of the first moment, one over the square root of the bias
+    correction of the second moment, and the factor of weight decay.
     """
     corrected = rate / (1 - BETA_1 ** (taken + 1)), 1 / np.sqrt(1 - BETA_2 ** (taken + 1))
     return np.stack([*corrected, 1 - rate * weight_decay], axis=-1)
@@ -193,7 +193,7 @@ def adam_factors(rate: Array, taken: Any, weight_decay: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One network to train: its shape, training parameters and seed, and the numbers of its rows (None: all rows)."""
+    """One network to train: its architecture, training parameters, seed, and the numbers of its rows (None: all)."""
 
     spec: NetworkSpec
     config: TrainingConfig
@@ -203,10 +203,10 @@ class Job:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """The state of one job after an epoch.
+    """Report on the training of one network after an epoch: its losses and predictions.
 
-    ``job`` is the job's number in the list given to ``train``. ``mean`` and ``variance`` are the network's outputs for
-    the watched rows, None without any. ``is_last`` is True if the job ends with this epoch.
+    ``job`` is the network's number in the list of jobs. ``mean`` and ``variance`` are its predictions for the rows
+    ``watch`` of ``train``, None without such rows. ``is_last`` is True if the training ends with this epoch.
     """
 
     job: int
@@ -219,11 +219,11 @@ class EpochReport:
 
 
 Hook = Callable[[EpochReport], None]
-"""A function that is called after every epoch of every job, by one thread at a time."""
+"""Type of functions that an engine calls after every epoch of every network, from one thread at a time."""
 
 
 class Engine(Protocol):
-    """Trains networks."""
+    """Interface of engines, the code that trains networks, for example on a GPU."""
 
     def train(
         self,
@@ -234,7 +234,7 @@ class Engine(Protocol):
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
-        """Train one network per job; a network does not depend on the other jobs.
+        """Train one network per job. The network of a job does not depend on the other jobs.
 
         Parameters
         ----------
@@ -242,19 +242,19 @@ class Engine(Protocol):
             The networks to train, in the order in which they are returned.
         rows
             The table that the jobs' row numbers refer to: ``X`` scaled, C-contiguous, in single precision; ``y``
-            scaled; ``counts``, or None if every row counts once.
+            scaled; ``counts``, how many times each row counts, or None if every row counts once.
         n_jobs
-            Threads to use, as scikit-learn defines it: None is 1, -1 all cores. The result does not depend on it.
+            Number of threads, as in scikit-learn: None is 1, -1 all cores. The result does not depend on it.
         watch
-            Rows, scaled as ``rows.X`` is, whose outputs are part of each report.
+            Rows, scaled like ``rows.X``, that each network predicts after every epoch, for the reports.
         on_epoch
-            Called after every epoch of every job.
+            Function that is called with a report after every epoch of every job.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Jobs and their table of ``n_rows``; ``rows`` makes the table when it is needed, to save memory."""
+    """Networks to train (jobs) and their table of ``n_rows`` rows, made by ``rows()`` when needed, to save memory."""
 
     jobs: Sequence[Job]
     n_rows: int
@@ -262,7 +262,7 @@ class Task:
 
 
 def encoded_rows(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
-    """Return the rows with inputs encoded by ``encoding`` (None: unchanged)."""
+    """Return the rows with their inputs encoded by ``encoding`` (None: unchanged rows)."""
     return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
 
 
@@ -274,10 +274,10 @@ def train_tasks(
     watch: Float32Array | None = None,
     on_epoch: Hook | None = None,
 ) -> list[Trained]:
-    """Train tasks by one call of ``train_many`` if the engine has this method, else one after the other.
+    """Train all tasks: by one call of ``engine.train_many`` if the engine has this method, else one after the other.
 
-    ``train_many`` has the arguments of this function but ``watch``, which is for one task. The numbers of jobs in
-    reports count through all tasks.
+    ``train_many`` has the arguments of this function except for ``watch``, which is for a single task. Reports number
+    the jobs of all tasks consecutively.
     """
     if hasattr(engine, "train_many"):
         many: list[Trained] = engine.train_many(tasks, n_jobs=n_jobs, on_epoch=on_epoch)
@@ -291,7 +291,7 @@ def train_tasks(
 
 
 def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
-    """Return a hook for some of the jobs that reports their numbers among all jobs."""
+    """Return a hook for a part of all jobs: in its reports, job number i of the part is number ``numbers[i]``."""
     if on_epoch is None:
         return None
 
@@ -307,26 +307,26 @@ ENGINE_CLASSES = {
     "reference": "bdkn.networks.reference.ReferenceEngine",
     "torch": "bdkn.networks.torch_engine.TorchEngine",
 }
-"""The class of each engine, imported on first use."""
+"""Names of the engines, with their classes as text; a class is imported on first use."""
 
 ENGINES = ("fused", "auto", "gpu", "reference", "torch")
 """Values of the parameter ``engine``; "auto" chooses between "fused" and "gpu"."""
 
 _CPU_FLOPS = 6e10
-"""Approximate flops per second of the fused engine on one thread."""
+"""Approximate speed of the fused engine on one CPU thread, in floating-point operations per second."""
 
 _GPU_FLOPS = 8e10
-"""Approximate flops per second of one multiprocessor; it is 1.5 times as fast with two networks in turn."""
+"""Approximate floating-point operations per second of one GPU multiprocessor; 1.5 times that for two networks."""
 
 _MIN_CPU_SECONDS = 3.0
-"""Minimum seconds of training on the CPU for which a GPU is considered: its initialization takes a second or two."""
+"""Minimum estimated training time on the CPU, in seconds, to consider a GPU, which needs a second or two to start."""
 
 _MIN_SPEEDUP = 1.5
-"""Minimum ratio of the times on CPU and GPU for which the GPU is chosen."""
+"""Minimum ratio of the estimated training times, CPU to GPU, to choose the GPU."""
 
 
 def get_engine(engine: str | Engine) -> Engine:
-    """Return the engine of that name, or the engine itself."""
+    """Return the engine with this name; an engine object is returned unchanged."""
     if not isinstance(engine, str):
         return engine
     check_choice("engine", engine, tuple(ENGINE_CLASSES))
@@ -336,15 +336,15 @@ def get_engine(engine: str | Engine) -> Engine:
 
 
 def engine_for(engine: str | Engine, tasks: Sequence[Task], n_jobs: int | None) -> tuple[Engine, str]:
-    """Return the engine for these tasks and, for "auto", a text about the device that was chosen.
+    """Return the engine for these tasks and, for "auto", a text for the progress bar that names the device.
 
-    "auto" is the GPU if there is one and it is expected to be faster, else the fused engine.
+    "auto" chooses the GPU if there is one and it is expected to be faster, else the fused engine on the CPU.
     """
     if engine != "auto":
         return get_engine(engine), ""
     n_networks = sum(len(task.jobs) for task in tasks)
     flops = sum(
-        # six per weight, row and epoch
+        # six operations per weight, row and epoch
         6.0 * job.spec.n_parameters * job.config.epochs * (task.n_rows if job.rows is None else len(job.rows))
         for task in tasks
         for job in task.jobs
@@ -365,7 +365,7 @@ def engine_for(engine: str | Engine, tasks: Sequence[Task], n_jobs: int | None) 
 
 
 def threads(n_jobs: int | None) -> int:
-    """Return the number of threads for ``n_jobs`` as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
+    """Return the number of threads for ``n_jobs``, as in scikit-learn: None is 1, -1 all cores, -2 all except one."""
     if n_jobs == 0:
         raise InvalidParameterError("n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core")
     if n_jobs is None or n_jobs > 0:
@@ -374,7 +374,7 @@ def threads(n_jobs: int | None) -> int:
 
 
 def prediction_device(engine: object) -> Cuda | None:
-    """Return the device on which models with this engine predict many rows; None: the CPU."""
+    """Return the GPU on which models with this engine predict many rows, or None for the CPU."""
     if engine == "auto":
         from bdkn.networks.gpu import cuda
 
@@ -390,7 +390,7 @@ RowNumbers = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """Rows in the precision of training.
+    """Training rows in the floating-point precision of the engine: inputs, targets and weights.
 
     ``weight`` is a row's count divided by the mean count of all rows, or None if every row counts once.
     """
@@ -401,7 +401,7 @@ class TrainingTable:
 
     @classmethod
     def of(cls, rows: Rows, jobs: Sequence[Job]) -> TrainingTable:
-        """Check and convert rows for these jobs; a target beyond single precision becomes infinite."""
+        """Check rows for these jobs, and convert them to single precision; targets beyond its range become infinite."""
         X = rows.X
         if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float32 and X.flags.c_contiguous):
             given = f"{X.dtype} of shape {X.shape}" if isinstance(X, np.ndarray) else type(X).__name__
@@ -429,7 +429,7 @@ class TrainingTable:
         return cls(X, y, weight)
 
     def astype(self, dtype: DTypeLike) -> TrainingTable:
-        """Return the table in another precision."""
+        """Return the table in another floating-point precision."""
         weight = None if self.weight is None else self.weight.astype(dtype, copy=False)
         return TrainingTable(self.X.astype(dtype, copy=False), self.y.astype(dtype, copy=False), weight)
 
@@ -444,7 +444,7 @@ class TrainingTable:
 
 @dataclass(frozen=True)
 class Streams:
-    """The independent random streams of one job."""
+    """Independent random generators of one job: for initial weights, the validation split, and the order of rows."""
 
     initial: np.random.Generator
     split: np.random.Generator
@@ -452,7 +452,7 @@ class Streams:
 
     @classmethod
     def of(cls, seed: np.random.SeedSequence) -> Streams:
-        """Derive the streams from the job's seed; the same seed always gives the same streams."""
+        """Derive the generators from the job's seed; the same seed always gives the same random numbers."""
         initial, split, order = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(3)
         state = int(order.generate_state(1, np.uint64)[0])
         return cls(np.random.default_rng(initial), np.random.default_rng(split), state)
@@ -460,9 +460,9 @@ class Streams:
 
 @dataclass(frozen=True, eq=False)
 class JobRows:
-    """The random streams of one job, and the numbers of its training rows and validation rows.
+    """Random generators of one job, and the numbers of its training rows and of its validation rows.
 
-    The training rows are an array of the job's own, which is shuffled in place in each epoch.
+    Each job has its own array ``training``, which is shuffled in place before each epoch.
     """
 
     streams: Streams
@@ -471,9 +471,9 @@ class JobRows:
 
     @classmethod
     def of(cls, job: Job, n_rows: int) -> JobRows:
-        """Split the rows of a job, in a table of ``n_rows``, at random.
+        """Split the rows of a job at random into training and validation rows; the table has ``n_rows`` rows.
 
-        There are no validation rows without early stopping, and at least one row for each purpose with it.
+        Without early stopping there are no validation rows. With it, each part has at least one row, if there are two.
         """
         streams, own = Streams.of(job.seed), np.arange(n_rows, dtype=np.int32)
         if job.rows is not None:
@@ -494,7 +494,7 @@ class JobRows:
 
 
 class Batches:
-    """The rows of jobs with equal numbers of rows: ``order`` (J, n) for training, ``held_out`` (J, n_validation)."""
+    """Mini-batches of J jobs with equally many rows: ``order`` (J, n) to train on, ``held_out`` (J, m) to validate."""
 
     def __init__(self, jobs: Sequence[JobRows], batch_size: int) -> None:
         self.order: RowNumbers = np.stack([job.training for job in jobs])
@@ -504,11 +504,11 @@ class Batches:
         self._states = [np.uint64(job.streams.order) for job in jobs]
 
     def __len__(self) -> int:
-        """Return the number of batches per epoch; the last may be smaller."""
+        """Return the number of batches per epoch; the last batch may be smaller."""
         return -(-self.n_train // self._size)
 
     def __iter__(self) -> Iterator[RowNumbers]:
-        """Yield the batches of the current order, each (J, B)."""
+        """Yield the row numbers of each batch, (J, B), in the current order."""
         return consecutive(self.order, self._size)
 
     def shuffle(self) -> None:
@@ -519,7 +519,7 @@ class Batches:
 
 
 def consecutive(numbers: RowNumbers, size: int) -> Iterator[RowNumbers]:
-    """Yield (J, n) row numbers, ``size`` columns at a time."""
+    """Yield consecutive parts of row numbers (J, n), each with at most ``size`` columns."""
     for start in range(0, numbers.shape[1], size):
         yield numbers[:, start : start + size]
 
@@ -527,7 +527,7 @@ def consecutive(numbers: RowNumbers, size: int) -> Iterator[RowNumbers]:
 def train_in_groups(
     jobs: Sequence[Job], key: Callable[[Job], object], train: Callable[[Sequence[int]], Trained]
 ) -> Trained:
-    """Train the jobs with equal keys, given by their numbers, group by group; return all in the order of the jobs."""
+    """Train jobs with equal ``key(job)`` together, by ``train(numbers)``; return networks in the order of ``jobs``."""
     groups: dict[object, list[int]] = {}
     for number, job in enumerate(jobs):
         groups.setdefault(key(job), []).append(number)
@@ -535,11 +535,11 @@ def train_in_groups(
 
 
 Outputs = Callable[[Float32Array], tuple[Array, Array]]
-"""A function from rows to the means and variances of all networks, each (J, n)."""
+"""Type of functions that return the means and variances of J networks for n rows, each (J, n)."""
 
 
 class Progress:
-    """The epochs of J jobs that train side by side with equal parameters; ``numbers`` are their numbers in reports."""
+    """Epochs, losses and early stopping of J jobs trained together; ``numbers`` are the jobs' numbers in reports."""
 
     def __init__(
         self,
@@ -557,17 +557,17 @@ class Progress:
         self._validation_losses: list[list[float]] = [[] for _ in range(n)]
 
     def __iter__(self) -> Iterator[int]:
-        """Yield epochs until all jobs have ended."""
+        """Yield the number of each epoch until all jobs have ended."""
         for epoch in range(self._config.epochs):
             if not self._running.any():
                 return
             yield epoch
 
     def record(self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs) -> BoolArray:
-        """Record an epoch and return, per job, whether its current weights are to be kept.
+        """Record the losses of an epoch; return, for each job, whether its current weights must be kept.
 
-        They are kept at a new best validation loss, and at the end of a job that never had one. ``outputs`` is called
-        only if the hook gets outputs of watched rows.
+        Weights are kept if the validation loss is the lowest so far, and at the end of a job if that never happened.
+        ``outputs`` predicts rows; it is called only if reports contain predictions.
         """
         improved = np.zeros_like(self._running)
         if validation is not None and epoch >= self._config.warmup_epochs:
@@ -595,7 +595,7 @@ class Progress:
         return improved | never_improved
 
     def trained(self, networks: Predictor) -> Trained:
-        """Return the kept networks with the record of their training."""
+        """Return the networks with the loss curves and best epochs of their training."""
         last = np.array([len(curve) - 1 for curve in self._losses])
         return Trained(
             networks,
@@ -606,7 +606,7 @@ class Progress:
 
 
 def progress_bar(console: Console | None = None, **options: Any) -> RichProgress:
-    """Return a progress bar with the elapsed and the remaining time, on standard error by default."""
+    """Return a progress bar with elapsed and remaining time, printed to standard error by default."""
     require("rich", extra="progress")
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -618,9 +618,9 @@ def progress_bar(console: Console | None = None, **options: Any) -> RichProgress
 
 @contextmanager
 def training_progress(n_networks: int, epochs: int, console: Console | None = None, place: str = "") -> Iterator[Hook]:
-    """Show a progress bar for the training of networks, with the device ``place``, and yield the hook that moves it.
+    """Show a progress bar for the training of networks, and yield the hook that updates it; ``place`` is the device.
 
-    The bar counts the epochs of all networks; epochs that a network saves by early stopping are subtracted.
+    The bar counts the epochs of all networks; epochs that early stopping saves are subtracted.
     """
     networks = f"{n_networks} networks {place}".rstrip()
     with progress_bar(console) as progress:

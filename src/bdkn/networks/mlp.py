@@ -1,4 +1,4 @@
-"""Networks as plain arrays, encodings of their inputs, their predictions, and the record of their training."""
+"""Trained networks as plain arrays: prediction, piecewise-linear encoding of inputs, and loss curves of training."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from bdkn.networks.gpu.cuda import Cuda
 
 _CHUNK_ROWS = 2048
-"""Rows per forward pass in double precision."""
+"""Number of rows that are predicted at once in double precision."""
 
 _DEVICE: ContextVar[Cuda | None] = ContextVar("bdkn device of predictions", default=None)
-"""The device of the enclosing ``predict_on``; None: the CPU."""
+"""GPU that ``predict_on`` has set for predictions; None is the CPU."""
 
 
 @contextmanager
 def predict_on(device: Cuda | None) -> Iterator[None]:
-    """Let networks predict on a device inside the block, if there are enough rows; None: on the CPU."""
+    """Make networks predict on a GPU inside a ``with`` block, if there are enough rows; None is the CPU."""
     token = _DEVICE.set(device)
     try:
         yield
@@ -47,7 +47,7 @@ def predict_on(device: Cuda | None) -> Iterator[None]:
 
 
 def exact_outputs(spec: NetworkSpec, layers: Sequence[Layer], X: ArrayLike) -> tuple[Array, Array]:
-    """Return the means and variances of rows, each (H, n), computed in double precision from stacked layers."""
+    """Return the means and variances that H networks predict for n rows, each (H, n), by NumPy in double precision."""
     rows, wide = np.asarray(X), [(W.astype(np.float64), b.astype(np.float64)) for W, b in layers]
     means, variances = np.empty((2, len(layers[0][0]), len(rows)))
     activation = ACTIVATIONS[spec.activation].value
@@ -66,42 +66,42 @@ def exact_outputs(spec: NetworkSpec, layers: Sequence[Layer], X: ArrayLike) -> t
 
 
 class Predictor(Protocol):
-    """H networks that map scaled rows to means and variances: the result of training by any engine."""
+    """Interface of H trained networks, which predict means and variances of scaled rows. Engines return them."""
 
     def __len__(self) -> int:
-        """Return H."""
+        """Return the number of networks, H."""
 
     def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Predictor:
-        """Return some of the networks."""
+        """Return the networks with these numbers."""
 
     @classmethod
     def concatenate(cls, parts: Sequence[Any]) -> Predictor:
-        """Return the networks of all parts, which are of this class and of one shape."""
+        """Return the networks of all parts as one object; all have this class and the same architecture."""
 
     def is_finite(self) -> BoolArray:
         """Return, for each network, whether all its weights are finite."""
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
-        """Return the means and variances of rows, each (H, n)."""
+        """Return the means and variances that all networks predict for rows, each (H, n)."""
 
 
 _FIT_ROWS = 50_000
-"""Maximum number of rows from which quantiles are computed; of a larger table, evenly spaced rows are used."""
+"""Maximum number of rows from which bins are computed; from a larger table, evenly spaced rows are used."""
 
 _MIN_SCALE = 1e-2
-"""Minimum standard deviation of a feature, reached if about one row in ten thousand lies beyond the bin."""
+"""Minimum standard deviation by which a bin's feature is divided, for features that are equal in nearly all rows."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """Encoding of standardized inputs: the inputs and, for each bin of a column, the position of a value in the bin.
+    """Encoding of standardized inputs that adds a feature per bin of a column: the position of the value in the bin.
 
     The feature of a bin is clip((x - lower) / width, 0, 1): 0 below the bin, 1 above it, linear within. A function that
     is linear in these features is continuous and piecewise linear in x, and constant outside the bins (Gorishniy et
-    al., "On Embeddings for Numerical Features in Tabular Deep Learning", 2022). Features are standardized, as the
-    inputs are. ``columns`` (m,), ``lower`` (m,) and ``width`` (m,) are the column, the lower end and the width of each
-    bin; ``mean`` (m,) and ``scale`` (m,) are those of its feature.
+    al., "On Embeddings for Numerical Features in Tabular Deep Learning", 2022). Features are standardized like the
+    inputs. ``columns`` (m,), ``lower`` (m,) and ``width`` (m,) are the column, the lower limit and the width of each
+    bin; ``mean`` (m,) and ``scale`` (m,) are the mean and the standard deviation of its feature.
     """
 
     columns: Annotated[IndexArray, integers("m")]
@@ -112,16 +112,16 @@ class PiecewiseLinear:
     may_be_empty: ClassVar = ("m",)
 
     def check(self) -> None:
-        """Raise unless bins are in order."""
+        """Raise unless the bins are sorted by column and, within a column, by lower limit."""
         same = np.diff(self.columns) == 0
         must(bool((np.diff(self.columns) >= 0).all()), "columns must be in order")
         must(bool((np.diff(self.lower)[same] > 0).all()), "the bins of a column must be in order")
 
     @classmethod
     def fit(cls, X: Float32Array, n_bins: int, counts: FloatArray | None = None) -> PiecewiseLinear:
-        """Return the encoding with about ``n_bins`` bins per column that contain equal numbers of rows.
+        """Return the encoding with about ``n_bins`` bins per column, with about equal numbers of rows in each bin.
 
-        A column with fewer distinct values has one bin between neighbouring values; a column with two has none.
+        A column with few distinct values has one bin between each two neighbouring values; with two values, no bins.
         """
         step = -(-len(X) // _FIT_ROWS)
         rows, share = X[::step], None if counts is None else counts[::step]
@@ -147,7 +147,7 @@ class PiecewiseLinear:
         return tuple(part.tobytes() for part in (self.columns, self.lower, self.width, self.mean, self.scale))
 
     def transform(self, X: Array) -> Float32Array:
-        """Return inputs (n, p + m): the columns of ``X`` (n, p), then the features of the bins."""
+        """Return encoded inputs (n, p + m): the columns of ``X`` (n, p), then one feature for each of the m bins."""
         inputs = np.empty((len(X), X.shape[1] + len(self)), dtype=np.float32)
         inputs[:, : X.shape[1]] = X
         features = inputs[:, X.shape[1] :]
@@ -160,19 +160,19 @@ class PiecewiseLinear:
 
     @property
     def bins(self) -> Bins:
-        """The bins as arrays for compiled code."""
+        """The bins as arrays, for compiled code and GPU programs."""
         numbers = np.array([self.lower, self.width, self.mean, self.scale], dtype=np.float32)
         return Bins(self.columns.astype(np.int64), numbers)
 
 
 def n_binned_columns(X: Float32Array) -> int:
-    """Return the number of columns with more than two values; bins add nothing to the others."""
+    """Return the number of columns with more than two distinct values; only these columns get bins."""
     rows = X[:: -(-len(X) // _FIT_ROWS)]
     return sum(bool(((column > column.min()) & (column < column.max())).any()) for column in rows.T)
 
 
 def _edges(column: Float32Array, n_bins: int, counts: FloatArray | None) -> FloatArray:
-    """Return the ends of a column's bins; none if it has at most two values."""
+    """Return the sorted limits of a column's bins; an empty array if the column has at most two distinct values."""
     order = np.argsort(column, kind="stable")
     values = column[order].astype(np.float64)
     distinct = np.unique(values)
@@ -189,20 +189,20 @@ def _edges(column: Float32Array, n_bins: int, counts: FloatArray | None) -> Floa
 @stored
 @dataclass(frozen=True)
 class Networks:
-    """H networks of one shape: for each layer W of shape (H, n_out, n_in) and b of shape (H, n_out)."""
+    """H networks with the same architecture; each layer has weights W (H, n_out, n_in) and biases b (H, n_out)."""
 
     spec: NetworkSpec
     layers: tuple[Layer, ...]
 
     def check(self) -> None:
-        """Raise unless weights have the shapes of ``spec``, before anything of a declared size is allocated."""
+        """Raise unless the weights have the shapes that ``spec`` requires, and all have the same type."""
         self.spec.check_layers(self.layers)
         must(len(self) > 0, "must have at least one network")
         must(len({part.dtype for layer in self.layers for part in layer}) == 1, "all weights must have one type")
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the rows."""
+        """Number of columns of the rows that the networks predict."""
         return self.spec.n_inputs
 
     def __len__(self) -> int:
@@ -213,7 +213,7 @@ class Networks:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Networks]) -> Networks:
-        """Return the networks of all parts, which are of one shape."""
+        """Return the networks of all parts, which have the same architecture, as one object."""
         stacked = tuple(
             (np.concatenate([W for W, _ in layer]), np.concatenate([b for _, b in layer]))
             for layer in zip(*(part.layers for part in parts), strict=True)
@@ -227,11 +227,11 @@ class Networks:
         return finite
 
     def outputs(self, X: ArrayLike, encoding: PiecewiseLinear | None = None) -> tuple[Array, Array]:
-        """Return the means and variances of rows, or of rows with an encoding, in double precision, each (H, n).
+        """Return the means and variances that all networks predict for rows, each (H, n), in double precision.
 
-        Networks with weights in single precision are computed by compiled code on all cores, or on the GPU of
-        ``predict_on``. Networks with weights in double precision, which only a reference has, and networks with another
-        head are computed by NumPy. The outputs for a row do not depend on the other rows.
+        ``encoding`` is applied to the rows first. Compiled code predicts on all cores, or on the GPU that
+        ``predict_on`` sets; NumPy predicts if weights are in double precision or the head is not the default one. The
+        outputs for a row do not depend on the other rows.
         """
         if self.layers[0][0].dtype != np.float32 or self.spec.head != MEAN_VARIANCE:
             inputs = X if encoding is None else encoding.transform(np.asarray(X))
@@ -248,17 +248,17 @@ class Networks:
                 except MemoryError as error:
                     warn_user(f"engine='gpu': predicted on the CPU instead: {error}", UserWarning)
         packed = self.__dict__.get("packed")
-        if packed is None:  # once for each object; threads that do it at the same time find the same
+        if packed is None:  # once per object; threads that do it at the same time get equal arrays
             prepare()
             packed = self.__dict__["packed"] = packing_of(self.spec).packed(self.layers)
         return outputs_of(self.spec, packed, X, bins)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"spec": self.spec, "layers": self.layers}  # the packed weights are computed again
+        return {"spec": self.spec, "layers": self.layers}  # packed weights are not stored, but computed again
 
 
 def initial_networks(spec: NetworkSpec, generators: Sequence[np.random.Generator]) -> Networks:
-    """Draw the initial weights of one network from each generator."""
+    """Return networks with random initial weights, one network per generator."""
     drawn = zip(*(spec.initial_layers(generator) for generator in generators), strict=True)
     return Networks(spec, tuple((np.stack([W for W, _ in one]), np.stack([b for _, b in one])) for one in drawn))
 
@@ -266,25 +266,25 @@ def initial_networks(spec: NetworkSpec, generators: Sequence[np.random.Generator
 @stored
 @dataclass(frozen=True)
 class EncodedNetworks:
-    """Networks of one shape whose inputs are encoded rows."""
+    """Networks with the same architecture, and the encoding that is applied to their inputs."""
 
     encoding: PiecewiseLinear
     networks: Annotated[Predictor, Instance(Networks)]
 
     def check(self) -> None:
-        """Raise unless networks have an input per column and per bin, and bins belong to existing columns."""
+        """Raise unless the networks have one input per column and per bin, and all bins belong to existing columns."""
         n = self.n_columns
         must(n >= 1, "networks must have more inputs than there are bins")
         must(self.encoding.columns.max(initial=-1) < n, f"bins must be of columns from 0 to {n - 1}")
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the rows."""
+        """Number of columns of the rows that the networks predict."""
         return int(self.networks.n_columns) - len(self.encoding)  # type: ignore[attr-defined]
 
     @property
     def spec(self) -> tuple[PiecewiseLinear, Any]:
-        """The encoding and the shape; networks with equal ones can be in one stack."""
+        """Encoding and architecture; networks can be concatenated if both are equal."""
         return self.encoding, getattr(self.networks, "spec", None)
 
     def __len__(self) -> int:
@@ -295,7 +295,7 @@ class EncodedNetworks:
 
     @classmethod
     def concatenate(cls, parts: Sequence[EncodedNetworks]) -> EncodedNetworks:
-        """Return the networks of all parts, which have one encoding and one shape."""
+        """Return the networks of all parts, with equal encodings and architectures, as one object."""
         stacks = [part.networks for part in parts]
         return cls(parts[0].encoding, type(stacks[0]).concatenate(stacks))
 
@@ -304,14 +304,14 @@ class EncodedNetworks:
         return self.networks.is_finite()
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
-        """Return the means and variances of rows, each (H, n)."""
+        """Return the means and variances that all networks predict for rows, each (H, n)."""
         if isinstance(self.networks, Networks):
             return self.networks.outputs(X, self.encoding)
         return self.networks.outputs(self.encoding.transform(X))
 
 
 def with_encoding(encoding: PiecewiseLinear, networks: Predictor) -> Predictor:
-    """Return networks that were trained on encoded rows as networks of the rows themselves."""
+    """Add the encoding to networks that were trained on encoded rows; the result predicts rows that are not encoded."""
     if isinstance(networks, MixedNetworks):
         return MixedNetworks(tuple(EncodedNetworks(encoding, stack) for stack in networks.stacks), networks.order)
     return EncodedNetworks(encoding, networks)
@@ -320,19 +320,19 @@ def with_encoding(encoding: PiecewiseLinear, networks: Predictor) -> Predictor:
 @stored
 @dataclass(frozen=True)
 class MixedNetworks:
-    """Networks of several shapes: network h is number ``order[h]`` of the concatenated stacks."""
+    """Networks with several architectures, one stack for each; network h is number ``order[h]`` of all stacks."""
 
     stacks: tuple[Annotated[Predictor, Instance("Networks", "EncodedNetworks"), sizes(p="n_columns")], ...]
     order: Annotated[IndexArray, integers("n")]
 
     def check(self) -> None:
-        """Raise unless ``order`` is a permutation."""
+        """Raise unless ``order`` has the number of each network exactly once."""
         total = sum(map(len, self.stacks))
         must(np.array_equal(np.sort(self.order), np.arange(total)), f"order must have each number below {total} once")
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the rows."""
+        """Number of columns of the rows that the networks predict."""
         return int(self.stacks[0].n_columns)  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
@@ -350,7 +350,7 @@ class MixedNetworks:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Predictor]) -> Predictor:
-        """Return the networks of all parts, in their order."""
+        """Return the networks of all parts as one object, in the order of the parts."""
         return join(parts)
 
     def is_finite(self) -> BoolArray:
@@ -358,14 +358,14 @@ class MixedNetworks:
         return np.concatenate([stack.is_finite() for stack in self.stacks])[self.order]
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
-        """Return the means and variances of rows, each (H, n)."""
+        """Return the means and variances that all networks predict for rows, each (H, n)."""
         means, variances = np.empty((2, len(self), len(X)))
         for stack, numbers in self.numbered_stacks():
             means[numbers], variances[numbers] = stack.outputs(X)
         return means, variances
 
     def numbered_stacks(self) -> Iterator[tuple[Predictor, IndexArray]]:
-        """Yield each stack with the numbers of its networks."""
+        """Yield each stack (networks with one architecture) and the numbers of its networks."""
         numbers, start = np.argsort(self.order), 0
         for stack in self.stacks:
             yield stack, numbers[start : start + len(stack)]
@@ -373,7 +373,7 @@ class MixedNetworks:
 
 
 def join(parts: Sequence[Predictor]) -> Predictor:
-    """Return the networks of all parts, in their order; those of one shape share a stack."""
+    """Return the networks of all parts as one object, in order; networks with equal architectures are in one stack."""
     groups: dict[Hashable, list[tuple[Predictor, IndexArray]]] = {}
     first = 0
     for part in parts:
@@ -386,22 +386,22 @@ def join(parts: Sequence[Predictor]) -> Predictor:
 
 
 def stacked(specs: Sequence[NetworkSpec], layers: Sequence[Sequence[Layer]]) -> Predictor:
-    """Return networks with the weights W (n_out, n_in) and biases b (n_out,) of each."""
+    """Return networks as one object, from each network's spec and its layers, W (n_out, n_in) and b (n_out,)."""
     pairs = zip(specs, layers, strict=True)
     return join([Networks(spec, tuple((W[None], b[None]) for W, b in own)) for spec, own in pairs])
 
 
 def _mixed(stacks: tuple[Predictor, ...], order: IndexArray) -> Predictor:
-    """Return the stacks in this order; a single stack needs no ``MixedNetworks``."""
+    """Return the networks of all stacks in the given order, as ``MixedNetworks``; a single stack is only reordered."""
     return stacks[0][order] if len(stacks) == 1 else MixedNetworks(stacks, order)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Trained networks in the order of their jobs, and the record of their training.
+    """Trained networks in the order of their jobs, with their losses and best epochs.
 
-    Loss curves have one value per epoch; so do validation curves, which are empty without early stopping. The weights
-    of a network are those after its best epoch, counted from 0.
+    Loss curves and validation curves have one value per epoch; validation curves are empty without early stopping. Each
+    network has the weights after its best epoch; ``best_epochs`` count from 0.
     """
 
     networks: Predictor
@@ -411,7 +411,7 @@ class Trained:
 
     @classmethod
     def join(cls, parts: Sequence[Trained], numbers: Sequence[int] | None = None) -> Trained:
-        """Return the networks of all parts, one part after the other, or in the order of their ``numbers``."""
+        """Join the results of several trainings, part after part or, with ``numbers``, sorted by these numbers."""
         joined = cls(
             join([part.networks for part in parts]),
             tuple(curve for part in parts for curve in part.loss_curves),

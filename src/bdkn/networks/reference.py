@@ -1,4 +1,4 @@
-"""The reference engine: training in plain NumPy. All other engines give the same numbers up to rounding."""
+"""The reference engine: training in plain NumPy. All other engines give the same networks up to rounding."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from bdkn.typing import Array, BoolArray, Float32Array
 Layers = tuple[Layer, ...]
 
 _CHUNK_ROWS = 4096
-"""Validation rows per forward pass."""
+"""Number of validation rows that are predicted at once."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The weights of all networks, Adam's moving averages of gradients and of their squares, and the steps taken."""
+    """State of training: weights of all networks, Adam's moving averages of gradients and of their squares, steps."""
 
     layers: Layers
     m: Layers
@@ -46,13 +46,13 @@ class State:
 
     @classmethod
     def start(cls, layers: Layers) -> State:
-        """Return the state before the first step."""
+        """Return the state of training before the first step, with these initial weights."""
         zeros = tuple((np.zeros_like(W), np.zeros_like(b)) for W, b in layers)
         return cls(layers, zeros, zeros)
 
 
 def forward(activation: str, layers: Layers, X: Array) -> tuple[list[Array], list[Array]]:
-    """Return the inputs (J, B, n_in) and pre-activations (J, B, n_out) of every layer; the last are the outputs."""
+    """Return each layer's inputs (J, B, n_in) and pre-activations (J, B, n_out), the last of which are the outputs."""
     inputs: list[Array] = [X]
     z: list[Array] = []
     for W, b in layers:
@@ -62,7 +62,7 @@ def forward(activation: str, layers: Layers, X: Array) -> tuple[list[Array], lis
 
 
 def backward(activation: str, layers: Layers, inputs: Sequence[Array], z: Sequence[Array], d_outputs: Array) -> Layers:
-    """Return the gradient by every W and b, given the gradient by the outputs."""
+    """Return the gradients with respect to all W and b, given the gradient with respect to the outputs."""
     gradients: list[Layer] = []
     d_z = d_outputs
     for i in reversed(range(len(layers))):
@@ -75,7 +75,7 @@ def backward(activation: str, layers: Layers, inputs: Sequence[Array], z: Sequen
 def loss_and_gradients(
     activation: str, layers: Layers, batch: TrainingTable, objective: Objective
 ) -> tuple[Array, Layers]:
-    """Return each network's summed loss Σ wᵢ lᵢ (J,), and the gradients of Σ wᵢ lᵢ / B."""
+    """Return each network's weighted loss Σ wᵢ lᵢ over a batch of B rows (J,), and the gradients of Σ wᵢ lᵢ / B."""
     inputs, z = forward(activation, layers, batch.X)
     loss, gradient = objective.loss_and_gradient(NUMPY, z[-1], batch.y)
     d_outputs = gradient * (batch.weights / batch.y.shape[1])[..., None]
@@ -83,7 +83,7 @@ def loss_and_gradients(
 
 
 def adam_step(state: State, gradients: Layers, rate: float, weight_decay: float) -> State:
-    """Shrink all weights by rate · weight_decay (Loshchilov & Hutter, 2019), then step (Kingma & Ba, 2015)."""
+    """Take a step of Adam (Kingma & Ba, 2015) with decoupled weight decay (Loshchilov & Hutter, 2019)."""
     t = state.steps + 1
     m = _map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, state.m, gradients)
     v = _map(lambda v, g: BETA_2 * v + (1 - BETA_2) * g * g, state.v, gradients)
@@ -97,7 +97,7 @@ def adam_step(state: State, gradients: Layers, rate: float, weight_decay: float)
 
 @dataclass(frozen=True)
 class ReferenceEngine:
-    """Trains networks in NumPy, side by side if they have the same shape, parameters and number of rows."""
+    """Engine that trains networks in NumPy, together if they have equal architecture, parameters and number of rows."""
 
     dtype: DTypeLike = np.float32
 
@@ -123,7 +123,7 @@ class ReferenceEngine:
         return train_in_groups(jobs, key, train)
 
     def _train(self, jobs: Sequence[Job], table: TrainingTable, progress: Progress) -> Trained:
-        """Train jobs that differ only in their seeds and row numbers."""
+        """Train jobs together that differ only in their seeds and row numbers."""
         spec, config, own = jobs[0].spec, jobs[0].config, [JobRows.of(job, len(table.y)) for job in jobs]
         batches = Batches(own, config.batch_size)
         start = initial_networks(spec, [rows.streams.initial for rows in own])
@@ -139,7 +139,7 @@ class ReferenceEngine:
 
 
 def chosen_layers(chosen: BoolArray, new: Layers, old: Layers) -> Layers:
-    """Return the weights ``new`` of the chosen networks and the weights ``old`` of the others."""
+    """Return, for each network, the weights of ``new`` if the network is chosen, else the weights of ``old``."""
 
     def choose(a: Array, b: Array) -> Array:
         return np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
@@ -156,7 +156,7 @@ def _epoch(
     config: TrainingConfig,
     objective: Objective,
 ) -> tuple[State, Array]:
-    """Take one step per batch; return the mean (J,) of the losses before each step."""
+    """Train for one epoch; return the new state and each network's mean loss (J,), computed before each step."""
     total, steps = np.zeros(len(batches.order)), config.epochs * len(batches)
     for rows in batches:
         losses, gradients = loss_and_gradients(activation, state.layers, data[rows], objective)
@@ -171,7 +171,7 @@ def _epoch(
 def _validation_loss(
     activation: str, layers: Layers, data: TrainingTable, held_out: RowNumbers, config: TrainingConfig
 ) -> Array | None:
-    """Return the mean loss (J,) on the validation rows, None if there are none."""
+    """Return each network's mean loss on its validation rows, (J,); None if there are no validation rows."""
     if held_out.size == 0:
         return None
     total: Array = np.zeros(len(held_out))
@@ -185,7 +185,7 @@ def _validation_loss(
 
 
 def _map(function: Callable[..., Array], *stacks: Layers) -> Layers:
-    """Apply a function to the corresponding weight arrays of all stacks."""
+    """Apply a function to each W and each b; arguments are the arrays of all ``stacks`` for this W or b."""
     return tuple(
         (function(*(W for W, _ in layer)), function(*(b for _, b in layer))) for layer in zip(*stacks, strict=True)
     )

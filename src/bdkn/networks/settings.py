@@ -1,4 +1,4 @@
-"""Parameters of networks and of their training."""
+"""Number, sizes and training parameters of the networks of a regressor, and the time limit of their training."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from bdkn.stages import stage
 from bdkn.storage.fields import stored
 
 EFFORTS = {"fast": (1 / 3, 0.5), "balanced": (1.0, 1.0), "best": (2.0, 1.0)}
-"""Presets: the factors by which they change the default numbers of members and of epochs."""
+"""Values of the parameter ``effort``, with the factors of the default numbers of members and of epochs."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
-"""Numbers of rows above which fewer epochs suffice, and above which depth improves more than further networks."""
+"""Numbers of training rows above which fewer epochs suffice, and above which fewer but deeper networks are better."""
 
 _ENOUGH_STEPS_ROWS = 500_000
-"""Number of rows above which the number of steps, and so the training time, is constant."""
+"""Number of training rows above which the number of optimizer steps, and so the training time, no longer grows."""
 
 _ROWS_PER_BIN = 12
-"""Minimum number of rows in a bin of the piecewise-linear encoding."""
+"""Minimum number of training rows per bin of the piecewise-linear encoding of inputs."""
 
 _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
-"""Maximum number of inputs that bins add to a network, by which the time of a fit is bounded."""
+"""Maximum number of inputs that bins add to a network, for small and for large tables; it limits the time of a fit."""
 
 _COPIES, _OBJECTS, _MATRICES = 4, 2048, 4
-"""Minimum memory of training: copies of a network's weights, bytes of a network's objects, matrices of members."""
+"""Minimum memory of training: copies of each network's weights, bytes of its objects, (members, members) matrices."""
 
 Seeds = Sequence[np.random.SeedSequence]
 
 
 class Size(NamedTuple):
-    """The number of members, the hidden layers of each network, the epochs of training, and the bins of an encoding.
+    """Size of an ensemble: number of members, widths of hidden layers, training epochs, and bins per column.
 
-    Members take the values of ``n_bins`` in turn. Those with bins have hidden layers ``hidden_encoded``.
+    Members take the values of ``n_bins`` in turn (0: no bins). Members with bins have hidden layers ``hidden_encoded``.
     """
 
     n_members: int
@@ -67,11 +67,10 @@ class Size(NamedTuple):
 
 
 def default_size(n_rows: int) -> Size:
-    """Return the size for a table of ``n_rows`` rows.
+    """Return the default size of an ensemble for a table of ``n_rows`` rows.
 
-    With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
-    the rows while the number of steps still grows, up to half a million rows. Some networks see their inputs through
-    piecewise-linear encodings.
+    With few rows, many small networks with many epochs are best; with many rows, fewer and deeper networks with fewer
+    epochs (but more steps, up to half a million rows). Some members get a piecewise-linear encoding of their inputs.
     """
     if n_rows <= _MANY_ROWS:
         epochs = round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5)
@@ -83,29 +82,29 @@ def default_size(n_rows: int) -> Size:
 @stored
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Options of the training of networks that are rarely set; see the parameter ``training``.
+    """Options of the training of networks that are rarely changed, for the parameter ``training`` of regressors.
 
     Parameters
     ----------
     batch_size : int, default=32
-        Rows per step.
+        Number of rows per step of the optimizer.
     schedule : {"constant", "cosine"}, default="cosine"
-        Keep the learning rate, or let it fall to zero along half a cosine wave.
+        The learning rate during training: constant, or falling to zero along half a cosine wave.
     beta : float, default=0.5
-        Between 0 (as "nll") and 1 (mean trained as by "mse"); for ``objective="beta_nll"`` only.
+        Exponent between 0 (same as "nll") and 1 (mean trained as by "mse"); only for ``objective="beta_nll"``.
     warmup_epochs : int, default=0
-        Number of first epochs on squared error, whatever the objective.
+        Number of epochs at the beginning that minimise squared error, for any objective.
     early_stopping : bool, default=False
-        Let every network hold out rows of its own, stop when its loss on them no longer falls, and keep the weights of
-        its best epoch.
+        True: each network holds out some of its rows for validation, stops when its loss on these rows no longer
+        decreases, and keeps the weights of its best epoch.
     validation_fraction : float, default=0.1
-        Fraction of the rows held out for early stopping.
+        Fraction of the rows that are held out for early stopping.
     patience : int, default=20
-        Epochs without improvement after which a network stops.
+        Number of epochs without improvement after which the training of a network stops.
     tol : float, default=0.0001
-        Decrease of the held-out loss that counts as an improvement.
+        Minimum decrease of the loss on held-out rows that counts as an improvement.
     standardize_y : bool, default=True
-        Train on targets of mean 0 and standard deviation 1. Inputs are always standardized.
+        True: targets are scaled to mean 0 and standard deviation 1. Inputs are always standardized.
 
     Examples
     --------
@@ -127,9 +126,9 @@ class TrainingOptions:
 
 @dataclass(frozen=True, eq=False)
 class NetworkSettings:
-    """Settings of the networks of an ensemble and of their training, from the parameters of a ``NetworkRegressor``.
+    """Parameters of a regressor (``params``) for its networks and their training.
 
-    ``NetworkSpec`` and ``TrainingConfig`` check the parameters that they hold when the jobs are made, before training.
+    Each ``NetworkSpec`` and ``TrainingConfig`` checks its own parameters when it is made, before training.
     """
 
     params: Any
@@ -137,18 +136,18 @@ class NetworkSettings:
 
     @classmethod
     def of(cls, params: Any) -> Self:
-        """Return the settings of a regressor, whose parameters have been checked."""
+        """Return the network settings of a regressor, whose parameters have been checked."""
         return cls(params, TrainingOptions() if params.training is None else params.training)
 
     def with_params(self, **changed: Any) -> Self:
-        """Return the settings with other values of some parameters."""
+        """Return a copy of the settings with other values of some parameters."""
         params = copy.copy(self.params)
         for name, value in changed.items():
             setattr(params, name, value)
         return replace(self, params=params)
 
     def size(self, n_rows: int) -> Size:
-        """Return the size of the ensemble for ``n_rows`` rows."""
+        """Return the size of the ensemble for ``n_rows`` training rows; "auto" parameters get default values."""
         params, default = self.params, default_size(n_rows)
         more_members, more_epochs = EFFORTS[params.effort]
         n_members, epochs, hidden, n_bins = params.n_members, params.epochs, params.hidden_layer_sizes, params.n_bins
@@ -163,9 +162,9 @@ class NetworkSettings:
         return Size(n_members, hidden, epochs, n_bins, hidden)
 
     def check_memory(self, n_rows: int, n_columns: int, *, n_members: int, fits: int, combined: bool) -> None:
-        """Raise if networks, each of ``n_members`` trained ``fits`` times, need more memory than there is.
+        """Raise if ``n_members`` networks, each trained ``fits`` times, need more memory than is available.
 
-        ``combined``: the members are combined by a linear model, whose statistics are matrices of members.
+        ``combined`` is True if a linear model combines the members; it needs matrices of shape (members, members).
         """
         size = self.size(n_rows)
         spec = NetworkSpec(n_inputs=n_columns, hidden=size.hidden)
@@ -185,10 +184,10 @@ class NetworkSettings:
         members: Sequence[int],
         row_numbers: Sequence[RowSelection | None] | None = None,
     ) -> Trained:
-        """Train one network per seed, those with the same encoding of the inputs in one call of the engine.
+        """Train one network per seed; networks with the same encoding of the inputs are trained together.
 
-        ``members`` are the numbers of the members that the networks belong to, by which they take activation, weight
-        decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
+        ``members`` has the number of each network's member, which determines activation, weight decay and encoding.
+        ``row_numbers`` has the rows that each network is trained on (None: all rows).
         """
         groups = self.jobs(rows, seeds, members, row_numbers)
         tasks = [Task(jobs, len(rows), partial(encoded_rows, rows, encoding)) for encoding, _, jobs in groups]
@@ -210,14 +209,14 @@ class NetworkSettings:
         members: Sequence[int],
         row_numbers: Sequence[RowSelection | None] | None = None,
     ) -> list[tuple[PiecewiseLinear | None, list[int], list[Job]]]:
-        """Return each encoding of the inputs (None: inputs as they are), the numbers of its networks, and their jobs.
+        """Return, for each encoding of the inputs (None: no encoding), the numbers of its networks and their jobs.
 
-        Arguments are those of ``train``; encodings are learned from these rows.
+        The arguments are explained in ``train``. The encodings are fitted to ``rows``.
         """
         params, training, size = self.params, self.training, self.size(len(rows))
         activations, decays = _in_turn(params.activation), _in_turn(params.weight_decay)
 
-        # Bins of each member's columns, as many as rows and inputs allow
+        # Number of bins per column for each member, limited by the number of rows and of added inputs
         bins = {h: size.n_bins[h // len(activations) % len(size.n_bins)] for h in {*members}}
         columns = n_binned_columns(rows.X) if any(bins.values()) else 0
         n_rows = len(rows) if rows.counts is None else int(rows.counts.sum())
@@ -252,7 +251,7 @@ class NetworkSettings:
             specs = [NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=name) for name in activations]
             jobs = []
             for number in numbers:
-                # Activations change fastest, so that every weight decay is used with each of them.
+                # The weight decay changes after all activations were used, so that all pairs of both occur.
                 turn, activation = divmod(members[number], len(specs))
                 own = None if row_numbers is None else row_numbers[number]
                 jobs.append(Job(specs[activation], configs[turn % len(configs)], seeds[number], own))
@@ -261,48 +260,48 @@ class NetworkSettings:
 
 
 def _in_turn(given: Any) -> list[Any]:
-    """Return the values that members take in turn, one or several."""
+    """Return, as a list, the values of a parameter that members take in turn; a single value gives a list of one."""
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     return list(given) if several else [given]
 
 
 MIN_MEMBERS = 4
-"""Minimum number of members that are trained, whatever the time limit; all members if there are fewer."""
+"""Minimum number of members that are trained, even after the time limit; all members if there are fewer."""
 
 MIN_EPOCHS = 0.1
-"""Minimum fraction of the epochs that are trained, whatever the time limit."""
+"""Minimum fraction of the epochs that are trained, even after the time limit."""
 
 _TRAINING_SHARE = 0.85
-"""Fraction of the remaining time for training; the rest is for held-out predictions and the combination."""
+"""Fraction of the remaining time of a fit for training; the rest is for held-out predictions and the combination."""
 
 _TRIAL_SHARE = 0.02
-"""Fraction of the time limit for the trial training, from which the time of the whole training is estimated."""
+"""Duration of the trial training, as a fraction of the time limit; from it the time of all training is estimated."""
 
 _TRIAL_ROWS = 4096
-"""Maximum number of rows of the trial training."""
+"""Maximum number of rows of the trial training, from which the time of all training is estimated."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The time a fit began, and the seconds it may take."""
+    """Time limit of a fit: the time when it began, and the seconds that it may take."""
 
     began: float
     seconds: float
 
     @classmethod
     def start(cls, seconds: float) -> Clock:
-        """Return a clock that starts now."""
+        """Return a time limit of ``seconds`` that starts now."""
         return cls(time.monotonic(), seconds)
 
     @property
     def left(self) -> float:
-        """Seconds that are left, negative after the limit."""
+        """Seconds that remain until the time limit; negative after it."""
         return self.began + self.seconds - time.monotonic()
 
     def share(self, train: Callable[[int], object], epochs: int, work: float) -> float:
-        """Return the fraction of all training for which there is time.
+        """Return the fraction of the whole training that the remaining time allows; above 1 if time would remain.
 
-        ``train`` trains some networks for a number of epochs; all training is ``work`` times that for ``epochs``.
+        ``train(n)`` trains for n epochs. The whole training takes ``work`` times as long as ``train(epochs)``.
         """
 
         def seconds(epochs: int) -> float:
@@ -310,7 +309,7 @@ class Clock:
             train(epochs)
             return time.monotonic() - began
 
-        seconds(1)  # compiled code is loaded
+        seconds(1)  # loads compiled code; not measured
         piece = 1
         while (took := seconds(piece)) < _TRIAL_SHARE * self.seconds and 8 * piece < epochs:
             piece = min(4 * piece, math.ceil(epochs / 8))
@@ -318,9 +317,9 @@ class Clock:
 
 
 def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
-    """Return numbers of members and of epochs that take ``share`` of the time: fewer members, then fewer epochs.
+    """Return the numbers of members and epochs, reduced so that training takes the fraction ``share`` of its time.
 
-    At least ``MIN_MEMBERS`` members and ``MIN_EPOCHS`` of the epochs remain, whatever the share.
+    Members are reduced first. At least ``MIN_MEMBERS`` members and the fraction ``MIN_EPOCHS`` of the epochs remain.
     """
     if share >= 1:
         return n_members, epochs
@@ -330,10 +329,10 @@ def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
 
 
 def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
-    """Return the settings, with fewer members or epochs if there is no time for all; warn if so.
+    """Return the settings, with fewer members or epochs if the time limit requires it; warn in this case.
 
-    The time is estimated by training a few networks. ``rows_per_member`` is the number of rows that the networks of a
-    member are trained on, all together.
+    The training time is estimated from a short training of one network per member. ``rows_per_member`` is the sum of
+    the numbers of training rows of all networks of a member.
     """
     if clock.seconds == math.inf:
         return settings

@@ -1,7 +1,7 @@
-"""The shape of networks: activations, output heads, architectures, and layouts of weights.
+"""Architecture of a network: its layers, activation and output head; layouts of its weights in one array.
 
-Formulas receive the functions of arrays as an argument ``fn``, so that they work with NumPy and with PyTorch.
-``bdkn.networks.compiled`` and ``bdkn.networks.gpu`` have compiled versions of activations.
+Formulas get ``exp``, ``log`` and other functions by an argument ``fn``, so that they work with NumPy and with PyTorch.
+Compiled versions of the activations are in ``bdkn.networks.compiled`` and ``bdkn.networks.gpu``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from bdkn.storage.fields import Instance, floats, stored
 from bdkn.typing import Array, Float32Array
 
 Values = Any
-"""A NumPy array or a PyTorch tensor."""
+"""Type of the arrays in formulas: NumPy arrays or PyTorch tensors."""
 
 _SOFTPLUS_THRESHOLD = 40
-"""Value above which PyTorch replaces softplus by the identity; its default of 20 is too inaccurate in double precision.
-"""
+"""Value above which PyTorch computes softplus(x) as x; PyTorch's default, 20, is inaccurate in double precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Functions:
-    """Element-wise functions of arrays; ``stack`` joins arrays along a new last axis."""
+    """Mathematical functions of arrays, for NumPy or for PyTorch; ``stack`` joins arrays along a new last axis."""
 
     abs: Callable[[Values], Values]
     exp: Callable[[Values], Values]
@@ -52,7 +51,7 @@ def softplus(raw: Array) -> Array:
 
 
 _COMMON_NAMES = ("abs", "exp", "log", "log1p", "sign", "sqrt", "tanh", "where", "ones_like", "zeros_like")
-"""Functions that have the same name in NumPy and PyTorch."""
+"""Names of the functions in ``Functions`` that NumPy and PyTorch call the same."""
 
 NUMPY = Functions(
     **{name: getattr(np, name) for name in _COMMON_NAMES},
@@ -64,7 +63,7 @@ NUMPY = Functions(
 
 @cache
 def torch_functions() -> Functions:
-    """Return the functions of PyTorch tensors; imports PyTorch."""
+    """Return the mathematical functions of PyTorch tensors. The first call imports PyTorch."""
     import torch
 
     return Functions(
@@ -76,12 +75,12 @@ def torch_functions() -> Functions:
 
 
 LEAK = 0.01
-"""Slope of leaky_relu below zero, PyTorch's default."""
+"""Slope of the activation function leaky_relu below zero; the default of PyTorch."""
 
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation function: its number in compiled code, its value in NumPy, its slope in NumPy or PyTorch."""
+    """An activation function: its name, number in compiled code, value (NumPy) and derivative (NumPy or PyTorch)."""
 
     name: str
     code: int
@@ -90,7 +89,7 @@ class Activation:
 
     @property
     def torch(self) -> Any:
-        """The function of PyTorch; imports PyTorch."""
+        """PyTorch's version of this activation function; PyTorch is imported on first use."""
         import torch
 
         return getattr(torch.nn.functional, self.name)
@@ -114,17 +113,17 @@ ACTIVATIONS = {
         Activation("silu", 3, lambda z: z * expit(z), _silu_slope),
     )
 }
-"""All activation functions by name."""
+"""Activation functions that networks can have, by name."""
 
 
 MIN_VARIANCE = 1e-6
-"""Added to the softplus of the raw variance, as in Lakshminarayanan et al. (2017)."""
+"""Lower bound of predicted variances: the variance is softplus(output) + 1e-6 (Lakshminarayanan et al., 2017)."""
 
 
 class Head(Protocol):
-    """Maps the outputs of a network to means and variances; hashable, equal heads compare equal.
+    """Interface of functions that convert the outputs of a network to means and variances.
 
-    The first output is the mean: it is what squared error trains.
+    The first output must be the mean, since squared error trains it. Heads are hashable; equal heads compare equal.
     """
 
     @property
@@ -132,35 +131,35 @@ class Head(Protocol):
         """Number of outputs of a network with this head."""
 
     def mean_and_variance(self, fn: Functions, outputs: Values) -> tuple[Values, Values]:
-        """Return the mean and the variance (...,) of outputs (..., n_outputs)."""
+        """Return means and variances, each (...,), for outputs (..., n_outputs) of networks."""
 
 
 @stored
 @dataclass(frozen=True)
 class MeanVarianceHead:
-    """Two outputs: the mean, and a raw variance r; the variance is softplus(r) + 1e-6."""
+    """Head of networks with two outputs: the mean, and a number r; the variance is softplus(r) + 1e-6."""
 
     n_outputs: ClassVar[int] = 2
 
     def mean_and_variance(self, fn: Functions, outputs: Values) -> tuple[Values, Values]:
-        """Return the mean and the variance (...,) of outputs (..., 2)."""
+        """Return means and variances, each (...,), for outputs (..., 2) of networks."""
         return outputs[..., 0], fn.softplus(outputs[..., 1]) + MIN_VARIANCE
 
 
 MEAN_VARIANCE = MeanVarianceHead()
-"""The default head. Compiled code has the same formula in single precision."""
+"""Default output head of networks: mean and variance. Compiled code has the same formula in single precision."""
 
 
 Weights = Annotated[Array, floats(..., types=("f4", "f8"))]
 
 Layer = tuple[Weights, Weights]
-"""A weight matrix W (..., n_out, n_in) and a bias b (..., n_out)."""
+"""Type of the weights of a layer: a matrix W (..., n_out, n_in) and a bias b (..., n_out)."""
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
-    """Architecture of a fully connected network: number of inputs, widths of hidden layers, activation, and head."""
+    """Architecture of a fully connected network: number of inputs, widths of hidden layers, activation, output head."""
 
     n_inputs: int
     hidden: tuple[int, ...] = (50, 50)
@@ -175,12 +174,12 @@ class NetworkSpec:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Number of units per layer, from inputs to outputs."""
+        """Number of units of each layer, from the inputs to the outputs."""
         return (self.n_inputs, *self.hidden, self.head.n_outputs)
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
-        """(outputs, inputs) of each layer's weight matrix."""
+        """Shape (outputs, inputs) of the weight matrix of each layer."""
         widths = self.widths
         return tuple(zip(widths[1:], widths[:-1], strict=True))
 
@@ -190,7 +189,7 @@ class NetworkSpec:
         return sum(n_out * (n_in + 1) for n_out, n_in in self.shapes)
 
     def check_layers(self, layers: Sequence[Layer]) -> None:
-        """Raise unless layers of stacked networks, W (H, n_out, n_in) and b (H, n_out), have this shape."""
+        """Raise unless ``layers``, each W (H, n_out, n_in) and b (H, n_out), are weights of H such networks."""
         H = len(layers[0][0]) if layers and layers[0][0].ndim else 0
         expected = [((H, n_out, n_in), (H, n_out)) for n_out, n_in in self.shapes]
         found = [(W.shape, b.shape) for W, b in layers]
@@ -198,7 +197,7 @@ class NetworkSpec:
             raise InvalidParameterError(f"layers must have the shapes {expected}; got {found}")
 
     def initial_layers(self, generator: np.random.Generator) -> list[Layer]:
-        """Draw weights and biases uniform in ±1/√n_in, as PyTorch's ``nn.Linear`` does, in single precision."""
+        """Draw initial weights and biases uniformly between ±1/√n_in, like PyTorch's ``nn.Linear`` (float32)."""
         layers: list[Layer] = []
         for n_out, n_in in self.shapes:
             bound = 1 / np.sqrt(n_in)
@@ -209,7 +208,7 @@ class NetworkSpec:
 
 
 class Bins(NamedTuple):
-    """The bins of an encoding for compiled code: their columns, and their lower ends, widths, means, scales (4, m)."""
+    """The m bins of a ``PiecewiseLinear`` as arrays: columns (m,); lower limits, widths, means and scales (4, m)."""
 
     columns: NDArray[np.int64]
     numbers: Float32Array
@@ -219,16 +218,16 @@ NO_BINS = Bins(np.zeros(0, dtype=np.int64), np.zeros((4, 0), dtype=np.float32))
 
 
 def multiple(n: int, of: int) -> int:
-    """Return the least multiple of ``of`` that is at least n."""
+    """Round n up to a multiple of ``of``."""
     return -(-n // of) * of
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Layout of the weights of one network in one array: for each layer the padded matrix [W, b], or its transpose."""
+    """Layout of a network's weights in a flat array: for each layer the matrix [W, b], padded, or its transpose."""
 
     spec: NetworkSpec
-    places: list[tuple[int, int, int]]  # the offset of each padded matrix, its number of rows, and their length
+    places: list[tuple[int, int, int]]  # offset, number of rows and number of columns of each padded matrix
     size: int  # number of floats
     is_transposed: bool = False
 
@@ -236,7 +235,7 @@ class Packing:
     def of(
         cls, spec: NetworkSpec, shape: Callable[[int, int], tuple[int, int]], align: int = 1, transposed: bool = False
     ) -> Packing:
-        """Return the layout in which matrices have the ``shape`` for n_out and n_in + 1, and networks are aligned."""
+        """Return the layout with matrices of ``shape(n_out, n_in + 1)``; its size is a multiple of ``align``."""
         places, end = [], 0
         for n_out, n_in in spec.shapes:
             rows, columns = shape(n_out, n_in + 1)
@@ -245,27 +244,27 @@ class Packing:
         return cls(spec, places, multiple(end, align), transposed)
 
     def packed(self, layers: Sequence[Layer]) -> Float32Array:
-        """Return the weights (H, size) of networks with stacked layers, whose shapes are checked."""
+        """Return the weights of H networks in this layout, (H, size); raise if ``layers`` have wrong shapes."""
         self.spec.check_layers(layers)
         weights = np.zeros((len(layers[0][0]), self.size), dtype=np.float32)
         self.pack(layers, weights)
         return weights
 
     def pack(self, layers: Sequence[Layer], into: Array) -> None:
-        """Write the weights of one network, or of a stack (J, ...), into zeros of shape (..., size)."""
+        """Write the weights of one network, or of J networks (J, ...), to ``into``, an array of zeros (..., size)."""
         for matrix, (W, b) in zip(self._matrices(into), layers, strict=True):
             n_out, n_in = W.shape[-2:]
             matrix[..., :n_out, :n_in] = W
             matrix[..., :n_out, n_in] = b
 
     def unpack(self, flat: Array) -> tuple[Layer, ...]:
-        """Return the weights (..., n_out, n_in) and biases (..., n_out) of every layer of networks (..., size)."""
+        """Return W (..., n_out, n_in) and b (..., n_out) of every layer from weights (..., size) in this layout."""
         return tuple(
             (np.array(matrix[..., :n_out, :n_in], order="C"), np.array(matrix[..., :n_out, n_in], order="C"))
             for matrix, (n_out, n_in) in zip(self._matrices(flat), self.spec.shapes, strict=True)
         )
 
     def _matrices(self, flat: Array) -> list[Array]:
-        """Return views of the matrices [W, b]."""
+        """Return the matrix [W, b] of each layer as a view of ``flat``."""
         views = [flat[..., at : at + r * c].reshape(*flat.shape[:-1], r, c) for at, r, c in self.places]
         return [view.mT for view in views] if self.is_transposed else views

@@ -1,4 +1,4 @@
-"""The engine for PyTorch, which trains on any of its devices, and trains modules of the user."""
+"""The engine that trains with PyTorch, on any of its devices: networks of this library, or modules of the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DTYPES = ("float32", "float64")
 class TorchEngine:
     """Engine that trains networks with PyTorch.
 
-    The networks of this library are trained together in one batched program if they have the same shape. Your own
+    The networks of this library are trained together, by batched operations, if they have the same layers. Your own
     modules are trained one after the other, by automatic differentiation and AdamW.
 
     Parameters
@@ -38,7 +38,7 @@ class TorchEngine:
         variance is softplus(raw) + 1e-6. Each network is then one such module, created after its seed was set. By
         default the networks of this library are trained.
     dtype : {"float32", "float64"} or torch.dtype, optional
-        Precision; "float32" by default.
+        Floating-point precision; "float32" by default.
 
     Examples
     --------
@@ -74,9 +74,9 @@ class TorchEngine:
         jobs : sequence of Job
             The networks to train.
         rows : Rows
-            Encoded rows, which the row numbers of the jobs refer to.
+            Encoded rows, to which the row numbers of the jobs refer.
         n_jobs : int, optional
-            Not used: PyTorch has threads of its own.
+            Not used, since PyTorch has its own threads.
         watch : ndarray of shape (n_watched, n_inputs), optional
             Encoded rows that the networks predict after every epoch, for ``on_epoch``.
         on_epoch : callable, optional

@@ -1,10 +1,10 @@
 """Training by PyTorch: the networks of this library in batched programs, and modules of the user.
 
-Programs compute gradients by formulas, as in ``bdkn.networks.reference``. The bias of a layer is an additional column
-of its weight matrix, with an input that is always one.
+A program trains several networks together, with gradients by formulas, as in ``bdkn.networks.reference``. The bias of
+a layer is an additional column of its weight matrix, with an input that is always one.
 
-The jobs of a program have the same layers and training parameters, except for activation, weight decay and number of
-rows. They are sorted by their number of batches per epoch, so that the jobs with a batch in a step are the first ``k``.
+The networks of a program have the same layers and training parameters, except for activation, weight decay and number
+of rows. They are sorted by their number of batches per epoch: in each step, the first ``k`` networks have a batch.
 A batch that is smaller than others in the same step is padded with rows of weight zero.
 """
 
@@ -45,20 +45,20 @@ from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, Ne
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
 CHUNK_ROWS = 4096
-"""Rows per forward pass without gradients."""
+"""Number of rows that are predicted at once, without gradients."""
 
 _CHUNK_STEPS = 64
-"""Maximum number of steps of one CUDA graph."""
+"""Maximum number of training steps that are recorded in one CUDA graph."""
 
 Work = Callable[..., None]
-"""Type of functions for CUDA graphs: of a hashable key and input tensors, with results written to other tensors."""
+"""Type of functions that CUDA graphs record: they get a hashable key and input tensors, and write to other tensors."""
 
 
 class Graphs:
-    """Calls of a function on a CUDA device; calls with the same key are recorded as a CUDA graph and replayed.
+    """Function on a CUDA device whose calls with the same key are recorded as a CUDA graph and replayed.
 
-    The operations of a small network take less time on a GPU than their launches one by one. The first call with a key
-    is not recorded, since libraries allocate memory in it. If recording fails, no call is recorded.
+    A replay is faster for small networks, whose operations take less time on a GPU than their separate launches. The
+    first call with a key is not recorded, since libraries allocate memory in it. A failure ends all recording.
     """
 
     def __init__(self, work: Work, device: torch.device) -> None:
@@ -68,7 +68,7 @@ class Graphs:
         self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, key: Hashable, *inputs: Tensor) -> None:
-        """Call the function, or replay the graph of its key with these inputs."""
+        """Call the function with these inputs, or replay the graph that was recorded for the key."""
         with torch.cuda.device(self._device):
             if key in self._seen and key not in self._recorded and self._can_record:
                 self._record(key, inputs)
@@ -96,12 +96,12 @@ class Graphs:
 
 
 Factory = Callable[[int], nn.Module]
-"""A function from the number of inputs to a new module."""
+"""Type of functions of the user that return a new PyTorch module for a number of inputs."""
 
 
 @dataclass(frozen=True)
 class ModuleNetworks:
-    """Trained modules of the user."""
+    """Trained PyTorch modules of the user, which predict means and variances."""
 
     modules: tuple[nn.Module, ...]
 
@@ -114,7 +114,7 @@ class ModuleNetworks:
 
     @classmethod
     def concatenate(cls, parts: Sequence[ModuleNetworks]) -> ModuleNetworks:
-        """Return the modules of all parts."""
+        """Return the modules of all parts as one object."""
         return cls(tuple(module for part in parts for module in part.modules))
 
     def is_finite(self) -> BoolArray:
@@ -123,7 +123,7 @@ class ModuleNetworks:
         return np.array([all(bool(part.isfinite().all()) for part in state) for state in states])
 
     def outputs(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Return the means and variances of rows, each (H, n)."""
+        """Return the means and variances that all modules predict for rows, each (H, n)."""
         rows, found = np.asarray(X), []
         for module in self.modules:
             like = next(module.parameters())
@@ -139,7 +139,7 @@ class ModuleNetworks:
 def train_modules(
     make: Factory, table: DeviceTable, jobs: Sequence[Job], watch: Float32Array | None, on_epoch: Hook | None
 ) -> Trained:
-    """Train one module of the user per job, by automatic differentiation."""
+    """Train one PyTorch module per job, made by the user's function ``make``, by automatic differentiation."""
     if any(job.spec.head != MEAN_VARIANCE for job in jobs):
         raise InvalidParameterError(
             "a module of your own has a mean and a raw variance as outputs; got jobs with another head: train them "
@@ -155,7 +155,7 @@ def train_modules(
     runs: list[Trained] = []
     for number, job in enumerate(jobs):
         own = JobRows.of(job, len(table.lines))
-        # Dropout and the like use PyTorch's global generators, which are seeded by the job while it trains.
+        # Dropout and similar layers use PyTorch's global generators, which get the seed of the job during its training.
         with torch.random.fork_rng(devices=[table.lines.device] if table.lines.is_cuda else []):
             torch.manual_seed(int(own.streams.initial.integers(2**63)))
             module = make(job.spec.n_inputs)
@@ -205,7 +205,7 @@ def _train_module(module: nn.Module, job: Job, own: JobRows, table: DeviceTable,
 def _forward(
     module: nn.Module, table: DeviceTable, rows: RowNumbers, objective: Objective
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the outputs (B, 2) of rows, their weighted losses (B,), and the losses' gradient (B, 2) by the outputs."""
+    """Return outputs (B, 2) for rows, weighted losses (B,), and their gradient with respect to the outputs (B, 2)."""
     x, y, weight = table[torch.tensor(rows, dtype=torch.long, device=table.lines.device)]
     outputs = two_columns(module(x[:, :-1]), len(rows))
     loss, gradient = objective.loss_and_gradient(torch_functions(), outputs.detach(), y)
@@ -213,14 +213,14 @@ def _forward(
 
 
 def _mean(totals: Sequence[Tensor], batches: Sequence[RowNumbers]) -> Array:
-    """Return the mean loss (1,) of an epoch from the sums of its batches."""
+    """Return the mean loss (1,) of an epoch from the summed losses of each batch."""
     total = torch.stack(list(totals)).sum(dim=0, keepdim=True).numpy(force=True)
     mean: Array = total / sum(rows.shape[1] for rows in batches)
     return mean
 
 
 def two_columns(answer: object, n: int) -> Tensor:
-    """Return the outputs of a module for ``n`` rows as a tensor of shape (n, 2)."""
+    """Return what a module returned for ``n`` rows as one tensor (n, 2); raise if it has another form."""
     if isinstance(answer, Tensor) and answer.shape == (n, 2):
         return answer
     parts = list(answer) if isinstance(answer, tuple | list) else [answer]
@@ -237,13 +237,13 @@ def two_columns(answer: object, n: int) -> Tensor:
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """All rows on the device, one line per row: the inputs, a one as the input of biases, the target, the weight."""
+    """All rows on the device, one line per row: the inputs, a one (the input of biases), the target, the weight."""
 
     lines: Tensor
 
     @classmethod
     def of(cls, table: TrainingTable, device: str | torch.device, dtype: str) -> DeviceTable:
-        """Copy rows to the device."""
+        """Copy the training rows to a PyTorch device."""
         try:
             like = torch.empty(0, device=device, dtype=getattr(torch, dtype))
         except (RuntimeError, AssertionError, TypeError) as error:
@@ -255,13 +255,13 @@ class DeviceTable:
         return cls(torch.tensor(lines).to(like))
 
     def __getitem__(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the inputs with their one (..., n_inputs + 1), the targets (...,) and the weights (...,) of rows."""
+        """Return inputs followed by a one (..., n_inputs + 1), targets (...,) and weights (...,) of the rows."""
         lines = self.lines[numbers]
         return lines[..., :-2], lines[..., -2], lines[..., -1]
 
 
 class Stack:
-    """J networks with the same layers: all weights as one tensor (J, P), and those of each layer as a view of it."""
+    """J networks with the same layers: all weights in one tensor (J, P), and each layer's weights as a view of it."""
 
     def __init__(self, specs: Sequence[NetworkSpec], generators: Sequence[np.random.Generator], like: Tensor) -> None:
         """Draw the initial weights of every network from its generator."""
@@ -277,7 +277,7 @@ class Stack:
         self._parts = [(slice(*span), ACTIVATIONS[name]) for span, (name, _) in spans]
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Return each layer's part (J, n_out, n_in + 1) of a tensor (J, P)."""
+        """Return the matrix [W, b] (J, n_out, n_in + 1) of each layer as a view of a tensor (J, P)."""
         places = self._packings[0].places
         return [flat[:, start : start + rows * columns].view(-1, rows, columns) for start, rows, columns in places]
 
@@ -293,7 +293,7 @@ class Stack:
         return inputs, z
 
     def backward(self, inputs: list[Tensor], z: list[Tensor], d_outputs: Tensor, gradients: list[Tensor]) -> None:
-        """Write the gradient by every layer's weights to ``gradients``, given the gradient by the outputs."""
+        """Compute ``gradients`` with respect to all weights, given the gradient with respect to the outputs."""
         k, d_z = len(d_outputs), d_outputs
         for i in reversed(range(len(z))):
             torch.bmm(d_z.mT, inputs[i], out=gradients[i][:k])
@@ -303,11 +303,11 @@ class Stack:
                     d_z[part] *= activation.slope(torch_functions(), z[i - 1][part])
 
     def _parts_of(self, k: int) -> Iterator[tuple[slice, Activation]]:
-        """Yield the networks with the same activation among the first k."""
+        """Yield each activation with the slice of networks that have it, among the first k networks."""
         return ((part, activation) for part, activation in self._parts if part.start < k)
 
     def networks(self, flat: Tensor) -> Predictor:
-        """Return the networks with the weights (J, P)."""
+        """Return the networks as NumPy arrays, with the weights ``flat`` (J, P)."""
         pairs = zip(self._packings, flat.numpy(force=True), strict=True)
         return stacked([packing.spec for packing in self._packings], [packing.unpack(own) for packing, own in pairs])
 
@@ -316,7 +316,7 @@ class Stack:
 def train_programs(
     table: DeviceTable, jobs: Sequence[Job], watch: Float32Array | None, on_epoch: Hook | None
 ) -> Trained:
-    """Train jobs in as few programs as possible, one program after the other."""
+    """Train jobs, one program after the other; all jobs that can be trained together are one program."""
     n_rows = len(table.lines)
 
     def key(job: Job) -> tuple[object, ...]:
@@ -344,7 +344,7 @@ def train_programs(
 
 
 class _PaddedBatches:
-    """The rows of all jobs in batches of equal size: row numbers (J, steps * B), padded by repeating a row."""
+    """Row numbers of J jobs in batches of equal size, (J, steps * B), padded by repeating one row of the job."""
 
     def __init__(self, rows: Sequence[RowNumbers], size: int) -> None:
         self.lengths, self.size = np.array([len(numbers) for numbers in rows]), size
@@ -355,17 +355,17 @@ class _PaddedBatches:
             own[:] = numbers
 
     def is_real(self, like: Tensor) -> Tensor:
-        """Return 1 for the rows of a job and 0 for padding, (J, steps, B)."""
+        """Return a tensor (J, steps, B) with 1 for the rows of a job and 0 for padding."""
         real = np.arange(self.numbers.shape[1]) < self.lengths[:, None]
         return torch.tensor(real.reshape(len(real), -1, self.size)).to(like)
 
     def to(self, device: torch.device) -> Tensor:
-        """Return the row numbers on the device, (J, steps, B)."""
+        """Return the row numbers as a tensor (J, steps, B) on the device."""
         return torch.tensor(self.numbers).to(device).long().view(len(self.numbers), -1, self.size)
 
 
 class Program:
-    """Jobs in training, with all their tensors on the device."""
+    """Networks that are trained together by batched operations, with all their tensors on the device."""
 
     def __init__(self, jobs: Sequence[Job], rows: Sequence[JobRows], table: DeviceTable) -> None:
         self._jobs, self._table = jobs, table
@@ -383,7 +383,7 @@ class Program:
         self._steps = Graphs(self._run_steps, table.lines.device) if table.lines.is_cuda else self._run_steps
 
     def train_epoch(self, epoch: int, objective: Objective) -> Array:
-        """Take one step per batch; return the mean (J,) of the losses before each step."""
+        """Train for one epoch; return each network's mean loss (J,), computed before each step."""
         pairs = zip(self._batches.own, self._states, strict=True)
         self._states = [np.uint64(shuffle(own, state)) for own, state in pairs]
         rows, counts = self._batches.to(self._total.device), self._batches.counts
@@ -400,7 +400,7 @@ class Program:
         return mean
 
     def _run_steps(self, key: tuple[Objective, *tuple[int, ...]], rows: Tensor, is_real: Tensor, rates: Tensor) -> None:
-        """Take some steps; ``key`` is the objective and, for each step, the number of jobs with a batch in it."""
+        """Take training steps; ``key`` is the objective and, for each step, the number of jobs that have a batch."""
         objective, *active = key
         for step, k in enumerate(active):
             real = is_real[:k, step]
@@ -414,14 +414,14 @@ class Program:
             self._adam_step(k, *(rates[step, :k, i : i + 1] for i in range(3)))
 
     def _adam_step(self, k: int, size: Tensor, root: Tensor, decay: Tensor) -> None:
-        """Update the first k networks by Adam with decoupled weight decay, given the factors of each (k, 1)."""
+        """Update the first k networks by Adam with decoupled weight decay, given the three ``adam_factors`` (k, 1)."""
         p, m, v, gradient = (part[:k] for part in (self._stack.weights, self._m, self._v, self._gradient))
         m.lerp_(gradient, 1 - BETA_1)
         v.mul_(BETA_2).addcmul_(gradient, gradient, value=1 - BETA_2)
         p.mul_(decay).addcdiv_(m * size, v.sqrt().mul_(root).add_(EPSILON), value=-1)
 
     def validation_loss(self, objective: Objective) -> Array | None:
-        """Return the mean loss (J,) on the validation rows, None if there are none."""
+        """Return each network's mean loss on its validation rows, (J,); None if there are no validation rows."""
         batches, total = self._validation, torch.zeros_like(self._total)
         if batches is None:
             return None
@@ -434,7 +434,7 @@ class Program:
         return mean
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
-        """Return the means and variances of rows, each (J, n), with the current weights."""
+        """Return the means and variances that the networks predict for rows with their current weights, each (J, n)."""
         x = torch.tensor(np.column_stack([X, np.ones(len(X), X.dtype)])).to(self._table.lines)
         parts = [
             self._jobs[0].spec.head.mean_and_variance(
@@ -446,11 +446,11 @@ class Program:
         return means, variances
 
     def keep(self, chosen: BoolArray) -> None:
-        """Keep the current weights of the chosen networks."""
+        """Keep a copy of the current weights of the chosen networks, as the result of their training."""
         if chosen.any():
             mask = torch.tensor(chosen, device=self._total.device)[:, None]
             self._kept = torch.where(mask, self._stack.weights, self._kept)
 
     def kept_networks(self) -> Predictor:
-        """Return the networks with the weights that were kept."""
+        """Return the networks with the weights that ``keep`` has kept."""
         return self._stack.networks(self._kept)

@@ -1,4 +1,4 @@
-"""Displays of predictions on a grid over the rows and beyond: curves of one variable, and widths over two."""
+"""Displays of predictions on a grid that extends beyond the rows: curves over one variable, widths over two."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CurveData:
-    """Data of the curve figure: predicted means and intervals in the order of ``x``.
+    """Data of the curve figure: predicted means and intervals at the sorted values ``x``.
 
     ``truth`` are the true values at ``x`` and ``points`` observations (x, y); each is None if not given. ``labels`` are
-    those of the axes.
+    the labels of the two axes.
     """
 
     x: FloatArray
@@ -46,9 +46,9 @@ def _finite(name: str, given: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
 def predict_over(
     estimator: Any, X: Any, columns: int, rule: str, grid: int, margin: float
 ) -> tuple[FloatArray, FloatArray, Predictive]:
-    """Return ``X`` as numbers (n, columns), values (grid, columns), and the predictions at all their combinations.
+    """Return ``X`` as an array, grid values (grid, columns), and the predictions at all combinations of these values.
 
-    The values are evenly spaced over the range of each column, extended on both sides by ``margin`` times its length.
+    Grid values are evenly spaced over the range of each column, extended on both sides by ``margin`` times its length.
     """
     rows = read_numbers("X", X)
     if rows.ndim != 2 or rows.shape[1] != columns:
@@ -60,7 +60,7 @@ def predict_over(
     low, high = rows.min(axis=0), rows.max(axis=0)
     values = np.linspace(low - margin * (high - low), high + margin * (high - low), grid)
     places = np.stack([part.ravel() for part in np.meshgrid(*values.T)], axis=1)
-    # A table of the type of X with its column names, as the estimator was fitted to.
+    # A data frame of the same class as X, with the column names that the estimator was fitted to.
     table = type(X)(dict(zip(X.columns, places.T, strict=True))) if hasattr(X, "columns") else places
     with no_extrapolation_warnings():
         return rows, values, predictive_of(estimator, table)
@@ -152,7 +152,7 @@ class CurveDisplay(Display[CurveData]):
         margin: float = 0.2,
         **options: Any,
     ) -> Self:
-        """Draw the predictions of a fitted regressor of one column, on a grid over the data and beyond.
+        """Draw the predictions of a fitted regressor with one input column, on a grid over the data and beyond.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class CurveDisplay(Display[CurveData]):
         X : array-like or data frame of shape (n_samples, 1)
             Rows, to draw as dots.
         y : array-like of shape (n_samples,)
-            Their targets.
+            Targets of these rows.
         name : str, optional
             Title of the figure; the name of the class by default.
         grid : int, default=300
@@ -195,14 +195,14 @@ class CurveDisplay(Display[CurveData]):
 
 
 _RANGE = 200.0
-"""Maximum width with a colour of its own, in units of the smallest."""
+"""Maximum width on the colour scale, in units of the smallest width; larger widths have the same colour."""
 
 
 @dataclass(frozen=True, eq=False)
 class WidthData:
     """Data of the width figure: the width of central intervals on a grid of two variables, and the rows.
 
-    ``width`` (grid, grid) has one line per value of ``y``.
+    ``width[i, j]`` is the width at ``x[j]`` and ``y[i]``, which are the values of the two variables.
     """
 
     x: FloatArray
@@ -248,7 +248,7 @@ class WidthDisplay(Display[WidthData]):
         grid: int = 120,
         margin: float = 0.5,
     ) -> Self:
-        """Draw the width of the intervals of a fitted regressor of two columns, over the rows and beyond.
+        """Draw the width of the intervals of a fitted regressor with two input columns, over the rows and beyond.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Parts that all displays share: style, grids, bands and files."""
+"""Code that all displays share: style, axes, bands of intervals, and image files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Okabe and Ito's palette.
+# Colours of Okabe and Ito, which colour-blind people can distinguish.
 BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"
 SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -30,7 +30,7 @@ INK, GREY, PALE = "#222222", "#7a7a7a", "#e6e6e6"
 
 
 def tint(colour: str, share: float) -> tuple[float, float, float]:
-    """Return ``colour`` mixed with white: opaque, so that it looks the same on paper and in every viewer."""
+    """Return ``colour`` mixed with white. It is opaque, so that it looks the same on paper and in every viewer."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = (1 - share + share * channel for channel in to_rgb(colour))
@@ -38,7 +38,7 @@ def tint(colour: str, share: float) -> tuple[float, float, float]:
 
 
 def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axes:
-    """Return ``ax``, or the axes of a new figure, in the style of this library; the figure is not known to pyplot."""
+    """Return ``ax``, or the axes of a new figure, in the style of this library; pyplot does not manage the figure."""
     if ax is None:
         require("matplotlib", extra="plots")
         from matplotlib.figure import Figure
@@ -87,7 +87,7 @@ def draw_legend(ax: Axes, columns: int) -> None:
 
 
 def percent_axis(axis: Axis) -> None:
-    """Label an axis from 0 to 1 in per cent."""
+    """Label an axis from 0 to 1 in percent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
@@ -155,24 +155,24 @@ def save_figure(
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """The central interval of probability ``level`` of each row."""
+    """Central intervals of all rows, with probability ``level``."""
 
     level: float
     lower: FloatArray
     upper: FloatArray
 
     def holds(self, y: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return for each row whether the interval contains ``y``."""
+        """Return for each row whether its interval contains its value in ``y``."""
         return (self.lower <= y) & (y <= self.upper)
 
 
 def central_bands(dist: Predictive, levels: Sequence[float]) -> tuple[Band, ...]:
-    """Return the central intervals, the widest first, which is the order to draw them in."""
+    """Return the central intervals at each level, the widest first, so that narrower ones are drawn on top."""
     return tuple(Band(level, *dist.interval(level)) for level in sorted(check_levels(levels).tolist(), reverse=True))
 
 
 def draw_bands(ax: Axes, x: FloatArray, bands: Sequence[Band]) -> None:
-    """Draw the bands over ``x``, narrower ones in a stronger colour."""
+    """Draw intervals as coloured bands over ``x``; narrower intervals have a stronger colour."""
     for band, share in zip(bands, np.linspace(0.22, 0.5, len(bands)), strict=True):
         colour, words = tint(BLUE, share), f"{band.level:.0%} interval"
         ax.fill_between(x, band.lower, band.upper, color=colour, linewidth=0, label=words)
@@ -182,9 +182,9 @@ Data = TypeVar("Data")
 
 
 class Display(Generic[Data]):
-    """Base class of displays.
+    """Base class of displays: objects that draw a figure from stored data.
 
-    A subclass defines ``_draw``, and ``_size`` if a figure of its own has another size.
+    A subclass defines ``_draw``, and ``_size`` if its figures have another default size.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class Display(Generic[Data]):
     ax_ : matplotlib Axes
         The axes that the display drew on.
     figure_ : matplotlib Figure
-        The figure that contains them.
+        The figure that contains the axes.
     """
 
     ax_: Axes
@@ -215,7 +215,7 @@ class Display(Generic[Data]):
         name : str, optional
             Name of the model: the title of the figure or, where models are compared, its label in the legend.
         labels : tuple of two str, optional
-            Labels of the axes, with units, in place of those of the figure.
+            Labels of the axes, with units, in place of the labels that the figure has by default.
 
         Returns
         -------

@@ -25,10 +25,10 @@ _ERRORS = 2.0
 
 @dataclass(frozen=True, eq=False)
 class ExplanationData:
-    """Data of the explanation figure: columns with their values and standard errors, the largest first.
+    """Data of the explanation figure: columns with their contributions and standard errors, the largest first.
 
-    Columns beyond those shown are added up as the last one. For a row, ``base`` plus all values is ``prediction``;
-    overall there are neither.
+    The last entry is the sum of all columns that are not shown. For one row, ``prediction`` is ``base`` plus all
+    values; for all rows together, both are None.
     """
 
     columns: list[str]
@@ -40,10 +40,10 @@ class ExplanationData:
 
 
 class ExplanationDisplay(Display[ExplanationData]):
-    """Bars of what each column adds to the prediction of a row, or of how much it matters overall.
+    """Bars of each column's contribution to the prediction of one row, or of its importance for all rows.
 
-    In one row, bars to the right raise the prediction above the average of the background, and bars to the left lower
-    it. Overall, a bar is the mean absolute value over rows. Lines extend to two standard errors of the sampling.
+    For one row, bars to the right raise the prediction above the average of the background, and bars to the left lower
+    it. For all rows, a bar is a mean absolute contribution. Lines extend to two standard errors of the estimate.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class ExplanationDisplay(Display[ExplanationData]):
         explanation : Explanation
             Result of ``explain``.
         row : int, optional
-            Number of the row, from 0, among those explained; by default, the figure is of all of them.
+            Number of the row, from 0, among the explained rows; by default, the figure shows all of them together.
         part : str, default="mean"
             Quantity to explain: "mean", "variance" or a part of the variance.
         ax : matplotlib Axes, optional
@@ -125,7 +125,7 @@ class ExplanationDisplay(Display[ExplanationData]):
         X : array-like or data frame of shape (n_samples, n_features)
             Rows to explain.
         background : array-like or data frame, optional
-            Rows to compare with; by default, those of ``X``.
+            Rows to compare with; by default, the rows of ``X``.
         name : str, optional
             Title of the figure; the name of the class by default.
         **options
@@ -162,7 +162,7 @@ class ExplanationDisplay(Display[ExplanationData]):
 
 
 class DependenceDisplay(Display["PartialDependence"]):
-    """Average prediction as a function of one column, with the average interval of rows and that of all rows together.
+    """Average prediction as a function of one column, with the average interval of a row and the interval of all rows.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class DependenceDisplay(Display["PartialDependence"]):
 
     @classmethod
     def from_dependence(cls, dependence: PartialDependence, *, ax: Axes | None = None, name: str | None = None) -> Self:
-        """Draw a partial dependence.
+        """Draw a partial dependence that was computed before.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class DependenceDisplay(Display["PartialDependence"]):
             A fitted regressor with ``partial_dependence``, or a pipeline or search that ends with one; columns are
             those that the regressor receives.
         X : array-like or data frame of shape (n_samples, n_features)
-            Rows whose other columns stay as they are.
+            Rows to average over; their other columns are not changed.
         column : str or int
             Name of the column, or its number from 0.
         ax : matplotlib Axes, optional

@@ -1,4 +1,4 @@
-"""Display of a monitor: coverage of each batch, and the wealth of bets against calibration."""
+"""Display of a monitor, a sequential test of calibration: coverage of each batch, and evidence against calibration."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LN10 = float(np.log(10.0))
 
 @dataclass(frozen=True, eq=False)
 class MonitorData:
-    """Data of the figure, one number per batch: rows watched up to its end, shares of rows, and log₁₀ of the wealth.
+    """Data of the monitor figure, with one number per batch; ``rows`` are the numbers of rows watched so far.
 
-    ``coverage`` has the share of rows inside each interval by its level. ``threshold`` is the wealth that is an alarm.
+    ``coverage`` has shares of rows inside intervals, by level. ``wealth`` and its ``threshold`` for an alarm are log₁₀.
     """
 
     rows: FloatArray
@@ -60,7 +60,7 @@ class MonitorDisplay(Display[MonitorData]):
     coverage_ax_ : matplotlib Axes or None
         The axes with the coverage; None if the display drew on axes that were given.
     figure_ : matplotlib Figure
-        The figure that contains them.
+        The figure that contains the axes.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class MonitorDisplay(Display[MonitorData]):
 
     @classmethod
     def from_monitor(cls, monitor: Monitor, *, ax: Axes | None = None, name: str | None = None) -> Self:
-        """Draw the figure for what a monitor has watched.
+        """Draw the coverage and the evidence for all batches that a monitor has watched.
 
         Parameters
         ----------

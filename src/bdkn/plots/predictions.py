@@ -1,4 +1,4 @@
-"""Displays of observed targets and their predicted distributions: intervals, coverage, and the PIT."""
+"""Displays of observed targets and their predicted distributions: intervals, coverage, and PIT histogram."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PredictionDisplay(Display[Data], ABC):
     @classmethod
     @abstractmethod
     def from_predictions(cls, *args: Any, **options: Any) -> Self:
-        """Draw the figure for observed targets and predicted distributions, with parameters of the figure."""
+        """Draw the figure from observed targets and predicted distributions; subclasses define the parameters."""
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
@@ -77,7 +77,7 @@ class IntervalData:
     """Data of the interval figure: some of the rows, in the order of their predicted means.
 
     ``rank`` is the position of a row among all rows. ``inside`` is True where the widest interval contains
-    the observation; ``share`` is the share of all rows for which it does. ``target`` is the label of the vertical axis.
+    the observation; ``share`` is the share of such rows among all. ``target`` is the label of the vertical axis.
     """
 
     rank: NDArray[np.int64]
@@ -90,7 +90,7 @@ class IntervalData:
 
 
 def as_steps(x: FloatArray, bands: Sequence[Band]) -> tuple[FloatArray, tuple[Band, ...]]:
-    """Return x and bands in which each row is a horizontal line that ends half-way to its neighbours."""
+    """Return ``x`` and bands as steps: each row is a horizontal line that ends half-way to the neighbouring rows."""
     edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2, [x[-1] + 0.5]])
     flat = tuple(Band(band.level, np.repeat(band.lower, 2), np.repeat(band.upper, 2)) for band in bands)
     return np.repeat(edges, 2)[1:-1], flat
@@ -179,7 +179,7 @@ class IntervalDisplay(PredictionDisplay[IntervalData]):
 
 
 def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Return the central range, of probability ``confidence``, of the fraction of successes in ``rows`` trials."""
+    """Return the central interval, with probability ``confidence``, of the fraction of successes in ``rows`` trials."""
     from scipy.stats import binom
 
     check_number("confidence", confidence, low=0.0, high=1.0)
@@ -192,8 +192,8 @@ def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> t
 class CalibrationData:
     """Data of the calibration figure.
 
-    ``observed`` is the observed coverage at each nominal one. ``lower`` and ``upper`` bound the observed coverage of a
-    calibrated model on ``rows`` rows with probability ``confidence``.
+    ``observed`` is the observed coverage at each nominal coverage. With probability ``confidence``, the observed
+    coverage of a calibrated model on ``rows`` rows is between ``lower`` and ``upper``.
     """
 
     nominal: FloatArray
@@ -300,8 +300,8 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
 class PITData:
     """Data of the PIT histogram.
 
-    ``density`` is that of F(y) in each bin, 1 if it is uniform. ``lower`` and ``upper`` bound the density of a
-    calibrated model with probability ``confidence``.
+    ``density`` is the density of the values F(y) in each bin, 1 if they are uniform. With probability ``confidence``,
+    the density of a calibrated model is between ``lower`` and ``upper``.
     """
 
     edges: FloatArray

@@ -1,4 +1,4 @@
-"""The protocol of a prediction: one distribution per row, with the methods of a ``scipy.stats`` distribution."""
+"""Base classes of predictions: one distribution per row, with methods named as in ``scipy.stats``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from bdkn.memory import check_memory
 from bdkn.typing import FloatArray
 
 Index = Any
-"""An index of NumPy: an integer, a slice, a mask, a list of row numbers."""
+"""Index that selects rows, as in NumPy: an integer, a slice, a boolean mask or a list of row numbers."""
 
 Components = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""Weights, degrees of freedom (infinite for a Gaussian), centres and scales (n, k) of components."""
+"""Weights, degrees of freedom (infinite: Gaussian), centres and scales, each (n, k), of k components of n mixtures."""
 
 
 class Predictive(ABC):
     """Base class of predicted distributions, one for each of n rows.
 
-    A subclass is a frozen dataclass, each field of which is an array with one entry or row per prediction. In all
+    A subclass is a frozen dataclass whose fields are arrays with one entry or row per prediction. In all
     methods ``y`` may be a number, one value per row ``(n,)``, or several values per row ``(n, k)``; the result has the
     shape of ``y``, or ``(n,)`` for a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf``
     the point, its ``logpdf`` infinite at the point and minus infinity elsewhere, its ``crps`` the absolute error.
@@ -49,17 +49,17 @@ class Predictive(ABC):
 
     @classmethod
     def unchecked(cls, *parameters: Any) -> Self:
-        """Return the distributions with these parameters of the class, arrays of the library, without checks."""
+        """Return an object with these values of its fields, in their order, without checking the values."""
         dist = cls.__new__(cls)
         dist.__dict__.update(zip(cls.__match_args__, parameters, strict=True))
         return dist
 
     def _with(self, **changed: Any) -> Self:
-        """Return ``dataclasses.replace`` without checks."""
+        """Return a copy with some fields changed, without checking the values."""
         return self.unchecked(*[changed.get(name, getattr(self, name)) for name in self.__match_args__])
 
     def _check(self) -> None:  # noqa: B027, not abstract: a family without such parameters has nothing to check
-        """Raise unless parameters that a user gives, or that ``affine`` computes, are valid."""
+        """Raise an error unless the parameters of the distributions are valid."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -70,7 +70,7 @@ class Predictive(ABC):
 
     @abstractmethod
     def mean(self) -> FloatArray:
-        """Return the centre of each row, the point prediction."""
+        """Return the point prediction of each row: the mean, or the centre if there is no mean."""
 
     @abstractmethod
     def var(self) -> FloatArray:
@@ -84,7 +84,7 @@ class Predictive(ABC):
 
     @abstractmethod
     def _affine(self, scale: float, shift: float) -> Self:
-        """Return ``affine`` without checks."""
+        """Return the distribution of ``scale * Y + shift``, without checks."""
 
     @abstractmethod
     def _logpdf(self, y: FloatArray) -> FloatArray:
@@ -92,7 +92,7 @@ class Predictive(ABC):
 
     @abstractmethod
     def _cdf(self, y: FloatArray) -> FloatArray:
-        """Return the distribution function at ``y`` (n, k)."""
+        """Return the cumulative distribution function at ``y`` (n, k)."""
 
     @abstractmethod
     def _ppf(self, q: FloatArray) -> FloatArray:
@@ -104,14 +104,14 @@ class Predictive(ABC):
 
     @abstractmethod
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size)."""
+        """Return ``size`` random draws per row, (n, size)."""
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray | None:
         """Return E|Y - y| at ``y`` (n, k), infinite if there is no mean; None if there is no formula for the class."""
         return None
 
     def _components(self) -> Components | None:
-        """Return the Student-t components of which each row is a weighted sum; None if it is no such sum."""
+        """Return the distributions as mixtures of Student-t components; None if the class is not such a mixture."""
         return None
 
     def std(self) -> FloatArray:
@@ -119,12 +119,12 @@ class Predictive(ABC):
         widest = float(self.scale.max(initial=0.0))
         if widest == 0.0 or 1e-150 < widest < 1e150:
             return np.sqrt(self.var())
-        unit = max(widest, 1e-300)  # in units of the largest scale, no variance leaves the range of floats
+        unit = max(widest, 1e-300)  # in units of the largest scale, no variance overflows or underflows
         with np.errstate(over="ignore"):
             return np.asarray(unit * np.sqrt(self._in_units(unit).var()))
 
     def _in_units(self, unit: float) -> Predictive:
-        """Return distributions with the variances of ``Y / unit``."""
+        """Return distributions with the variances of ``Y / unit``; their means need not be those of ``Y / unit``."""
         return self.affine(1.0 / unit, 0.0)
 
     def median(self) -> FloatArray:
@@ -159,13 +159,13 @@ class Predictive(ABC):
         return quantiles if levels.ndim else quantiles[:, 0]
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the central interval of each row, which has the probability ``coverage``."""
+        """Return the lower and upper limits of the central interval with probability ``coverage`` of each row."""
         check_number("coverage", coverage, low=0.0, high=1.0)
         lower, upper = self.ppf([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0]).T
         return lower, upper
 
     def rvs(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return ``size`` independent draws per row, ``(n, size)``."""
+        """Return ``size`` independent random draws per row, ``(n, size)``."""
         check_number("size", size, low=0, whole=True)
         check_draws("size", len(self), size)
         return self._rvs(int(size), generator_of(random_state))
@@ -183,7 +183,7 @@ class Predictive(ABC):
 
 
 class Located(Predictive):
-    """Distributions whose parameters ``loc`` and ``scale`` are the only ones in units of the target."""
+    """Distributions with parameters ``loc`` and ``scale`` in units of the target; no other parameter has this unit."""
 
     loc: FloatArray
 
@@ -199,7 +199,7 @@ class Located(Predictive):
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """Return a generator of random numbers; raise unless ``random_state`` is a seed."""
+    """Return a random number generator; raise an error if ``random_state`` is not a seed or a generator."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
@@ -209,12 +209,12 @@ def generator_of(random_state: Any) -> np.random.Generator:
 
 
 def check_draws(name: str, rows: int, size: int) -> None:
-    """Raise if ``size`` draws of each of some rows do not fit into memory."""
+    """Raise an error if ``size`` draws for each of this number of rows do not fit into memory."""
     check_memory(f"{name}={size} draws of {rows} rows", 8.0 * rows * size, "draw fewer at once")
 
 
 def check_affine(scale: float, shift: float) -> tuple[float, float]:
-    """Return factor and shift of an affine map; raise unless they are finite, and the factor is above zero."""
+    """Return factor and shift of an affine map; raise an error unless both are finite and the factor is positive."""
     check_number("scale", scale, low=0.0, strict=True)
     check_number("shift", shift, low=-float(np.finfo(np.float64).max))
     return float(scale), float(shift)

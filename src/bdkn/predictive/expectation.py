@@ -1,9 +1,9 @@
-"""Expectations of functions of a target: closed forms and quadrature.
+"""Expectations of functions of a target: closed forms and numerical integration.
 
-A row is a weighted sum of terms: a Gaussian or a Student-t has one, a mixture one for each component, so that narrow
-components are not missed. The density of a term is integrated over s, where loc + scale sinh(s) is the target, or its
-image under a link. Pieces of s are halved until the two rules of each agree, and pieces are added beyond both ends
-until they are negligible.
+The distribution of a row is a mixture of components; a Gaussian or a Student-t is a single component. Components are
+integrated one by one, so that narrow ones are not missed. The integration variable is s, where loc + scale sinh(s) is
+the target, or the target transformed by a link. Intervals of s are halved until two quadrature rules agree on each, and
+intervals are added in both tails until they are negligible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 
 def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return E max(Y - y, 0) and E max(y - Y, 0), each (n, k), at ``y`` (n, k); None for an unknown class."""
+    """Return E max(Y - y, 0) and E max(y - Y, 0), each (n, k), at ``y`` (n, k); None if there is no formula."""
     distance = dist._absolute_mean(y)
     if distance is None:
         return None
@@ -34,59 +34,59 @@ def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, F
 
 
 def _mean(dist: Predictive) -> FloatArray:
-    """Return the mean, of transformed distributions by the integrals of their mean distances."""
+    """Return the mean of each row; for transformed distributions by the same integrals as ``_absolute_mean``."""
     if isinstance(dist, JoinedPredictive):
         return dist._gather(lambda part, _: _mean(part))
     return dist._mean_by_halves() if isinstance(dist, Transformed) else dist.mean()
 
 
 Function = Callable[[FloatArray, IndexArray], FloatArray]
-"""A function of targets (m, k) and of the numbers (m,) of their rows, which returns (m, k)."""
+"""Function whose expectation is computed: it takes targets (m, k) and their row numbers (m,), and returns (m, k)."""
 
 _MIN_LEVEL = 2.3e-16
-"""Level of the lower end of the first pieces; that of the upper end is one minus it."""
+"""Probability below the range of targets on which integration starts, and above this range."""
 
 _GAUSSIAN_END = 9.0
-"""Standard deviations beyond which a Gaussian has no probability."""
+"""Number of standard deviations beyond which the probability of a Gaussian is negligible."""
 
 _MAX_DISTANCE = 1e100
-"""Maximum distance of these ends from the centre, in units of the scale."""
+"""Maximum distance of the first integration limits from the centre of a component, in units of its scale."""
 
 _LAST_LEVEL = 8.1
-"""Standard deviations at which the level of a Gaussian is as close to one as floats are."""
+"""Number of standard deviations at which the Gaussian distribution function is as close to 1 as a float can be."""
 
 _PANELS = 6
-"""Number of the first pieces of each term."""
+"""Number of intervals into which the first integration range of each component is divided."""
 
 _SHARES = 16.0
-"""Divisor of the tolerance: the error of a piece is at most the tolerance times its term's weight over this."""
+"""Divisor of the tolerance: the error of an interval may be the tolerance times its component's weight over this."""
 
 _NEGLIGIBLE = 64.0
-"""Reciprocal of the share of the tolerance below which the outermost piece of a term is the last."""
+"""Divisor of the tolerance: a tail is cut off where the integral over its next interval is below the quotient."""
 
 _MAX_BEYOND = 16
-"""Maximum number of pieces that are added beyond each end of a term."""
+"""Maximum number of intervals that are added in each tail of a component."""
 
 _WIDENING = 1.2
-"""Ratio of the widths of consecutive pieces beyond an end."""
+"""Ratio of the widths of consecutive intervals in a tail."""
 
 _TO_BOUND = 16.0
-"""Ratio of the distances from a bound of the ends of consecutive pieces."""
+"""Factor by which the distance to a bound of the target shrinks from one interval limit to the next."""
 
 _MAX_HALVINGS = 40
-"""Maximum number of halvings of a piece; its error counts as it is afterwards."""
+"""Maximum number of times that an interval is halved; then its error is added to the total error."""
 
 _MAX_PIECES = 2**18
-"""Maximum number of pieces of a row."""
+"""Maximum number of intervals for the integral of a row."""
 
 _PIECES_AT_ONCE = 2**13
-"""Maximum number of pieces that are evaluated together, which bounds the memory."""
+"""Maximum number of intervals that are evaluated together, to limit the memory."""
 
 _TERMS_AT_ONCE = 2**14
-"""Maximum number of terms that are integrated together."""
+"""Maximum number of mixture components that are integrated together, to limit the memory."""
 
 _ROUNDING = 16.0 * np.finfo(np.float64).eps
-"""Relative error of the integral over a piece that halving does not reduce."""
+"""Relative rounding error of the integral over an interval, which halving does not reduce."""
 
 _HALF = np.array(
     [
@@ -101,26 +101,26 @@ _HALF = np.array(
     ]
 )
 NODES, KRONROD, GAUSS = np.vstack([_HALF * [-1.0, 1.0, 1.0], _HALF[-2::-1]]).T
-"""The rule of Gauss and Kronrod on [-1, 1]: 15 nodes, their weights, and those of the rule of Gauss among them."""
+"""Gauss-Kronrod quadrature on [-1, 1]: 15 nodes, their Kronrod weights, and their Gauss weights (0 at 8 of them)."""
 
 _CLOSED = np.concatenate([[-1.0], NODES, [1.0]])
 _BARYCENTRIC = 1.0 / np.prod(NODES[:, None] - NODES + np.eye(len(NODES)), axis=1)
 _AT_END = _BARYCENTRIC / (1.0 - NODES) / np.sum(_BARYCENTRIC / (1.0 - NODES))
-"""Weights by which values at the nodes give that of their polynomial at the end, 1."""
+"""Weights that extrapolate a function from its values at the nodes to the limit 1, by a polynomial."""
 
 
 def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -> FloatArray:
     """Return the expectation (n,) of a function of the target of each row.
 
-    The function may jump and bend. The error is at most about ``tolerance`` times the mean absolute value of the
-    function, but for targets beyond the levels 2e-16 and 1 - 2e-16 if the function is zero at both. An error is raised
-    if a row does not reach this tolerance. The memory used does not depend on the function.
+    The function may have jumps and kinks. Its integration error is at most about ``tolerance`` times its mean absolute
+    value; if this cannot be reached, an exception is raised. If the function is zero at the quantiles of the levels
+    2e-16 and 1 - 2e-16, targets beyond them may be ignored. The memory used does not depend on the function.
     """
     return _expectation(dist, function, tolerance, np.arange(len(dist)))
 
 
 def _expectation(dist: Predictive, function: Function, tolerance: float, numbers: IndexArray) -> FloatArray:
-    """Return the expectations of rows that have these numbers."""
+    """Return the expectation (n,) of each row; ``numbers`` are the row numbers that the function is given."""
     found = np.empty(len(dist))
     if isinstance(dist, JoinedPredictive):
         for k, part in enumerate(dist.parts):
@@ -137,11 +137,11 @@ def _expectation(dist: Predictive, function: Function, tolerance: float, numbers
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """Weighted Student-t components (T,) of the distributions of n rows, for quadrature; df = inf is a Gaussian.
+    """Weighted Student-t components (T,) of the mixtures of n rows, to be integrated; df = inf is a Gaussian.
 
     ``target`` maps values (m, k) of components in the rows (m,) to targets (m, k). ``bounds`` (T, 2) are the limits of
-    the integration variable s that follow from bounds of the target. ``ends_by_level`` is True for a distribution of
-    which only quantiles are known, not the tails.
+    the integration variable s that follow from bounds of the target. ``ends_by_level`` is True if only quantiles of the
+    distributions are known, not the form of their tails.
     """
 
     n: int
@@ -156,7 +156,7 @@ class _Terms:
 
     @classmethod
     def of(cls, dist: Predictive) -> _Terms:
-        """Return the terms of a distribution; for an unknown class, one Gaussian per row, matched by quantiles."""
+        """Return the components of distributions; for an unknown class, one Gaussian per row, mapped by quantiles."""
         n, transformed = len(dist), dist if isinstance(dist, Transformed) else None
         parts = (dist if transformed is None else transformed.base)._components()
         if parts is None:
@@ -173,18 +173,18 @@ class _Terms:
         terms = cls(
             n, row, weight, df, loc, scale, bounds, lambda z, _: z if transformed is None else transformed._target(z)
         )
-        reach = terms._reach()  # terms without probability between their bounds do not count
+        reach = terms._reach()  # components without probability between the bounds are left out
         kept = (weight > 0.0) & (bounds[:, 0] < reach) & (bounds[:, 1] > -reach)
         return cls(n, row[kept], weight[kept], df[kept], loc[kept], scale[kept], bounds[kept], terms.target)
 
     def _reach(self) -> FloatArray:
-        """Return the largest |s| (T,) of the first pieces."""
+        """Return the largest |s| (T,) of the first integration range of each component."""
         ν, place = np.unique(self.df, return_inverse=True)
         quantile = StudentT(ν, np.zeros(len(ν)), 1.0).ppf(_MIN_LEVEL)
         return np.asarray(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, _MAX_DISTANCE))[place])
 
     def edges(self) -> FloatArray:
-        """Return the ends (T, k + 1) of the first pieces. Next to a bound they end at a distance from it."""
+        """Return the limits (T, k + 1) of the first k intervals of each component, at a distance from bounds."""
         reach, (low, high) = self._reach(), self.bounds.T
         first, last = np.maximum(-reach, low), np.minimum(reach, high)
         margin = (last - first) / (_PANELS * _TO_BOUND)
@@ -192,26 +192,26 @@ class _Terms:
         return np.asarray(first[:, None] + (last - first)[:, None] * np.linspace(0.0, 1.0, _PANELS + 1))
 
     def beyond(self, term: IndexArray, edge: FloatArray, side: int, width: float) -> FloatArray:
-        """Return the other ends of pieces that begin at ``edge``, the last ends on a side (0 is the lower one)."""
+        """Return the outer limits of the next intervals in a tail, from ``edge`` on (``side`` 0: lower, 1: upper)."""
         bound = self.bounds[term, side]
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(bound), bound - (bound - edge) / _TO_BOUND, edge + (2 * side - 1) * width)
 
     def at(self, term: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the targets at s (m, k) and the weighted densities by s, of one term for each row of s."""
+        """Return targets and weighted densities at values s (m, k); row i of s belongs to component ``term[i]``."""
         u = np.sinh(s)
         density = self.weight[term, None] * np.exp(standard_t_logpdf(u, self.df[term, None])) * np.cosh(s)
         return self.target(self.loc[term, None] + self.scale[term, None] * u, self.row[term]), density
 
     def rounding(self) -> FloatArray:
-        """Return the relative error (T,) of integrals that is due to the rounding of targets."""
+        """Return the relative error (T,) of the integral of each component that is due to the rounding of targets."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return np.fmin(_ROUNDING * (1.0 + np.abs(self.loc) / self.scale), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Pieces of s (m,) of terms, and the number of halvings of each."""
+    """Intervals (m,) of the integration variable s: component, lower and upper limit, and how often it was halved."""
 
     term: IndexArray
     low: FloatArray
@@ -226,14 +226,14 @@ class _Pieces:
         return _Pieces(self.term[some], self.low[some], self.high[some], halvings[some])
 
     def halves(self) -> _Pieces:
-        """Return the lower and the upper half of each."""
+        """Return the lower halves and then the upper halves of all intervals."""
         middle = (self.low + self.high) / 2.0
         ends = np.concatenate([self.low, middle]), np.concatenate([middle, self.high])
         return _Pieces(np.tile(self.term, 2), *ends, np.tile(self.halvings + 1, 2))
 
 
 class _Measured(NamedTuple):
-    """Integrals (m,) of a function over pieces with their errors, those of its size, and the integrand at the ends."""
+    """Results for m intervals: integral of the function, its error, integral of |function|, integrand at the limits."""
 
     value: FloatArray
     error: FloatArray
@@ -242,18 +242,18 @@ class _Measured(NamedTuple):
 
 
 class _Integral:
-    """The integrals of a function over the terms of rows that have the given numbers."""
+    """Expectations of a function for rows with the given numbers, computed by adaptive quadrature."""
 
     def __init__(self, terms: _Terms, function: Function, tolerance: float, numbers: IndexArray) -> None:
         self.terms, self.function, self.tolerance, self.numbers = terms, function, tolerance, numbers
         self.rounding = terms.rounding()
         self.total, self.size, self.missing = np.zeros((3, terms.n))
-        """Sums over the pieces of each row that need no halving: integrals, sizes, errors that are too large."""
+        """Sums over the finished intervals of each row: integrals, absolute integrals, errors that are too large."""
         self.unit = np.zeros(terms.n)
-        """The size of the integral of each row before any halving, by which errors are judged."""
+        """Integral of the absolute function of each row before any halving: the unit of the tolerance."""
 
     def value(self) -> FloatArray:
-        """Return the expectations of the rows."""
+        """Return the expectation of each row; raise an error if the tolerance is not reached."""
         edges = self.terms.edges()
         term = np.repeat(np.arange(len(edges)), _PANELS)
         pieces = _Pieces(term, edges[:, :-1].ravel(), edges[:, 1:].ravel())
@@ -264,7 +264,7 @@ class _Integral:
         measured += self._beyond(1, edges[:, -1], ends[:, -1, 1])
         waiting = [piece for pair in measured for piece in self._open(*pair)]
         n_pieces = np.zeros(self.terms.n, dtype=np.int64)
-        while waiting:  # pieces are halved until their errors are small, the latest first: few are in memory at a time
+        while waiting:  # intervals are halved until their errors are small; the newest first, to save memory
             halves = waiting.pop().halves()
             n_pieces += np.bincount(self.terms.row[halves.term], minlength=self.terms.n)
             self._refuse(n_pieces > _MAX_PIECES)
@@ -278,9 +278,9 @@ class _Integral:
         return self.total
 
     def _beyond(self, side: int, edge: FloatArray, last: FloatArray) -> list[tuple[_Pieces, _Measured]]:
-        """Return pieces beyond the ends ``edge`` (T,) of terms on a side (0: the lower one), up to negligible ones.
+        """Return intervals in one tail of each component (``side`` 0: lower, 1: upper), up to negligible ones.
 
-        ``last`` (T,) is the integrand at these ends.
+        The tails start at ``edge`` (T,), where the integrand is ``last`` (T,). Integrals are returned, too.
         """
         added: list[tuple[_Pieces, _Measured]] = []
         term, width = np.arange(len(edge)), 1.0
@@ -300,7 +300,7 @@ class _Integral:
         return added
 
     def _open(self, pieces: _Pieces, found: _Measured) -> list[_Pieces]:
-        """Add accurate pieces to the sums; return the pieces to halve, a limited number at a time."""
+        """Add the integrals of accurate intervals to the sums; return the other intervals, in blocks to halve."""
         row = self.terms.row[pieces.term]
         allowed = self.tolerance * self.unit[row] * self.terms.weight[pieces.term] / _SHARES
         inexact = found.error > np.maximum(allowed, self.rounding[pieces.term] * found.size)
@@ -312,7 +312,7 @@ class _Integral:
         return [left[start : start + _PIECES_AT_ONCE] for start in range(0, len(left), _PIECES_AT_ONCE)]
 
     def _measure(self, pieces: _Pieces, *, is_beyond: bool = False) -> _Measured:
-        """Return the integrals over pieces, a limited number of them at a time."""
+        """Return the integrals over intervals, computed in blocks to limit the memory."""
         parts = []
         for start in range(0, len(pieces), _PIECES_AT_ONCE):
             some = pieces[start : start + _PIECES_AT_ONCE]
@@ -320,7 +320,7 @@ class _Integral:
             y, density = self.terms.at(some.term, (some.low + some.high)[:, None] / 2.0 + half * _CLOSED)
             f = self._values(some.term, y, is_beyond) * density
             ends, inner = f[:, [0, -1]], half * f[:, 1:-1]
-            # A jump beyond the outermost node is seen by neither rule: the polynomial misses the value at the end.
+            # Neither rule detects a jump beyond the outermost node; the value extrapolated to the limit is then wrong.
             missed = np.abs(inner @ np.stack([_AT_END[::-1], _AT_END], axis=1) - half * ends).sum(axis=1)
             error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
             parts.append((inner @ KRONROD, error, np.abs(inner) @ KRONROD, ends))

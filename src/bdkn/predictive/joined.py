@@ -1,4 +1,4 @@
-"""Predictions of several models, joined to one with the rows in any order."""
+"""Predictions of several models, joined into one object; their rows can be in any order."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bdkn.typing import FloatArray, IndexArray
 class JoinedPredictive(Predictive):
     """Distributions of any kinds, one per row, taken from several predictives.
 
-    Cross-validation makes it: each fold has a model of its own, whose predictions may be of another kind.
+    Cross-validation makes it from the predictions of the models of all folds, which may be of different kinds.
 
     Parameters
     ----------
     parts : sequence of Predictive
-        The predictives.
+        The predictions to be joined.
     part, row : array-like of int (n,)
-        For each row, the number of its predictive and its row there.
+        For each row, the index of its prediction in ``parts``, and the row in that prediction.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class JoinedPredictive(Predictive):
 
     @lazy
     def scale(self) -> FloatArray:
-        """Scale of each row; of a mixture, that of its widest component."""
+        """Scale of each row; for a mixture, the scale of its widest component."""
         return self._gather(lambda dist, _: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))
 
     def mean(self) -> FloatArray:
@@ -69,7 +69,7 @@ class JoinedPredictive(Predictive):
         return self._gather(lambda dist, _: dist.median())
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the interval of each row, as its own predictive gives it."""
+        """Return the lower and upper limits of the interval of each row, computed by the class of its distribution."""
         ends = self._gather(lambda dist, _: np.stack(dist.interval(coverage), axis=1), (2,))
         return ends[:, 0], ends[:, 1]
 
@@ -79,7 +79,7 @@ class JoinedPredictive(Predictive):
     def _gather(
         self, function: Callable[[Predictive, IndexArray], FloatArray], shape: tuple[int, ...] = ()
     ) -> FloatArray:
-        """Apply a function of distributions and row numbers to each part; return values (n, *shape) of all rows."""
+        """Apply a function to the distributions and row numbers of each part; return its values (n, *shape)."""
         found = np.empty((len(self), *shape))
         for k, dist in enumerate(self.parts):
             rows = np.flatnonzero(self.part == k)
@@ -114,21 +114,21 @@ class JoinedPredictive(Predictive):
 
 
 def join(parts: Sequence[Predictive], rows: Sequence[IndexArray]) -> Predictive:
-    """Return one predictive of n rows, of which each predictive in ``parts`` has the row numbers in ``rows``.
+    """Return the predictions in ``parts`` as one prediction of n rows, in the order of the row numbers ``rows``.
 
-    Gaussians stay Gaussian and Student-t distributions Student-t; all others are joined as they are.
+    The result is a ``Gaussian`` or a ``StudentT`` if all parts are, otherwise a ``JoinedPredictive``.
 
     Parameters
     ----------
     parts : sequence of Predictive
-        The predictives.
+        The predictions to be joined.
     rows : sequence of array of int
-        The row numbers of each, from 0 to n - 1, each of them once in all.
+        The row numbers of each part. Together the parts have each number from 0 to n - 1 once.
 
     Returns
     -------
     dist : Predictive
-        The joined predictive.
+        The joined prediction.
 
     Examples
     --------

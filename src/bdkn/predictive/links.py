@@ -1,7 +1,7 @@
-"""Links: increasing maps from the target to a line on which it is closer to a symmetric distribution.
+"""Links: increasing functions of the target, whose distribution is closer to symmetric after the transformation.
 
-A target that is positive is predicted by its logarithm, a share by its logit, a skewed target by the power of Yeo and
-Johnson. ``support`` are the bounds of the target, where the predicted distribution is truncated; see
+A positive target is predicted by its logarithm, a share by its logit, a skewed target by the power of Yeo and Johnson
+(2000). ``support`` are the bounds of the target, where the predicted distribution is truncated; see
 ``bdkn.predictive.Transformed``.
 """
 
@@ -20,19 +20,19 @@ from bdkn.storage.fields import Number, Positive, must, stored
 from bdkn.typing import FloatArray
 
 _MAX_BREAKS = 15
-"""Maximum number of kinks of a piecewise-linear link at which integrals are divided."""
+"""Maximum number of kinks of a piecewise-linear link at which the range of numerical integration is divided."""
 
 _OUTERMOST_LEVEL = 1e-7
-"""Level of the outermost normal quantiles, as in scikit-learn's QuantileTransformer."""
+"""Lowest level of the normal quantiles of ``QuantileLink``, as in scikit-learn's QuantileTransformer."""
 
 Bound = Annotated[float, Number(infinite=True)]
 Support = tuple[Bound, Bound]
 
 
 class Link(ABC):
-    """Increasing map g of the target y; its image is the line, or an interval if the target is bounded.
+    """Base class of links: increasing, invertible functions g of the target y.
 
-    By default, a target has the bounds ``lower`` and ``upper``, none lies on them, and g is smooth.
+    By default, the target lies between ``lower`` and ``upper``, it never equals these bounds, and g is smooth.
     """
 
     lower: float = -np.inf
@@ -40,21 +40,21 @@ class Link(ABC):
 
     @property
     def support(self) -> Support:
-        """The bounds of the target."""
+        """The lower and the upper bound of the target."""
         return self.lower, self.upper
 
     @property
     def near(self) -> Support:
-        """The targets nearest to the bounds, but not on them; infinite for an unknown bound."""
+        """The targets nearest to the lower and the upper bound, but not equal to them; infinite if not known."""
         return self.support
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Targets at which g has no second derivative."""
+        """Targets at which g has no second derivative; numerical integration is divided there."""
         return ()
 
     def check(self) -> None:
-        """Raise unless the bounds, and the targets nearest to them, are in order."""
+        """Raise an error unless the bounds are in order, and the targets nearest to them lie between them."""
         (lower, upper), (low, high) = self.support, self.near
         must(lower < upper, "the lower bound must be below the upper one")
         must(low <= high and low < math.inf and high > -math.inf, "near must be in order")
@@ -65,28 +65,28 @@ class Link(ABC):
 
     @abstractmethod
     def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
+        """Return g(y), the transformed targets."""
 
     @abstractmethod
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
+        """Return the targets y for which g(y) = z."""
 
     @abstractmethod
     def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
+        """Return log g'(y), the logarithm of the derivative of g at the targets."""
 
 
 @stored
 @dataclass(frozen=True)
 class IdentityLink(Link):
-    """The target itself, perhaps with bounds.
+    """Link g(y) = y: the target is not transformed, but it may have bounds.
 
     Parameters
     ----------
     lower, upper : float
         Bounds of the target.
     near : (float, float)
-        The targets nearest to the bounds, but not on them; infinite for an unknown bound.
+        The targets nearest to the lower and the upper bound, but not equal to them; infinite if not known.
 
     Examples
     --------
@@ -111,13 +111,13 @@ class IdentityLink(Link):
 
 
 IDENTITY = IdentityLink()
-"""The target itself, without bounds."""
+"""Link g(y) = y of a target without bounds, which is not transformed."""
 
 
 @stored
 @dataclass(frozen=True)
 class LogLink(Link):
-    """log(y - lower), for targets above ``lower``.
+    """Logarithmic link g(y) = log(y - lower), for targets above ``lower``.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class LogLink(Link):
 @stored
 @dataclass(frozen=True)
 class LogitLink(Link):
-    """log(y - lower) - log(upper - y), for targets between two bounds.
+    """Logit link g(y) = log(y - lower) - log(upper - y), for targets between two bounds.
 
     Parameters
     ----------
@@ -185,18 +185,18 @@ class LogitLink(Link):
 class YeoJohnsonLink(Link):
     """The power transformation of Yeo and Johnson (2000) of (y - centre) / unit, perhaps with bounds of the target.
 
-    ``power`` lies between 0 and 2: below 1 it pulls large targets in, above 1 small ones, and 1 is linear.
+    ``power`` lies between 0 and 2: below 1 it shortens the upper tail, above 1 the lower tail, and 1 is linear.
 
     Parameters
     ----------
     power : float
         The power, from 0 to 2.
     centre, unit : float
-        Centre and unit of the target.
+        Number that is subtracted from the target, and number by which the difference is divided.
     lower, upper : float
         Bounds of the target.
     near : (float, float)
-        The targets nearest to the bounds, but not on them; infinite for an unknown bound.
+        The targets nearest to the lower and the upper bound, but not equal to them; infinite if not known.
 
     Examples
     --------
@@ -233,22 +233,22 @@ class YeoJohnsonLink(Link):
 
 
 def _power(logs: FloatArray, power: float) -> FloatArray:
-    """Return (x^power - 1) / power of numbers x with these logarithms, the logarithm for the power zero."""
+    """Return (x^power - 1) / power, given the logarithms of x; for the power zero, the logarithms themselves."""
     with np.errstate(over="ignore"):
         return logs if power == 0.0 else np.asarray(np.expm1(power * logs) / power)
 
 
 def _log(z: FloatArray, power: float) -> FloatArray:
-    """Return the logarithms of which ``_power`` is z."""
+    """Return log x for numbers x with (x^power - 1) / power = z: the inverse of ``_power``."""
     with np.errstate(divide="ignore"):
-        # With a power below zero the image ends at -1 / power, the image of an infinite target.
+        # With a power below zero, z is at most -1 / power, its limit for infinite targets.
         return z if power == 0.0 else np.asarray(np.log1p(np.maximum(power * z, -1.0)) / power)
 
 
 @stored
 @dataclass(frozen=True)
 class MirroredLink(Link):
-    """-g(-y) for another link g: that of a lower bound becomes that of an upper bound.
+    """Link -g(-y) for another link g: a link for a lower bound becomes a link for an upper bound.
 
     Parameters
     ----------
@@ -283,17 +283,17 @@ class MirroredLink(Link):
 @stored
 @dataclass(frozen=True)
 class ContinuedLink(Link):
-    """Another link between two targets ``low`` and ``high``, continued outside by its tangents.
+    """Another link between the targets ``low`` and ``high``, continued linearly below and above, along its tangents.
 
-    The exponential of a Student-t has no mean; continued linearly it has every moment that the Student-t has. And the
-    logarithm, continued linearly, has a value at its bound, so that targets may lie on the bound.
+    The exponential of a Student-t has no mean; if the link is continued linearly, the target has every moment that the
+    Student-t has. A logarithm that is continued linearly is also finite at its bound, so targets may equal the bound.
 
     Parameters
     ----------
     link : LogLink, LogitLink, MirroredLink or YeoJohnsonLink
-        The other link.
+        The link that is continued.
     low, high : float
-        Targets between which it holds.
+        Targets between which ``link`` is used without change.
 
     Examples
     --------
@@ -308,7 +308,7 @@ class ContinuedLink(Link):
     high: float
 
     def check(self) -> None:
-        """Raise unless the link has finite values and slopes at both ends of its range."""
+        """Raise an error unless ``low`` and ``high`` are in order, and the link has finite values and slopes there."""
         super().check()
         (lower, upper), ends = self.support, np.array([self.low, self.high])
         must(lower <= self.low < self.high <= upper, "low and high must be in order, and within the bounds")
@@ -347,7 +347,7 @@ class ContinuedLink(Link):
 
 @dataclass(frozen=True)
 class BoxCoxLink(Link):
-    """(y^power - 1) / power for targets above zero; the logarithm for the power zero."""
+    """Box-Cox link g(y) = (y^power - 1) / power for targets above zero; the logarithm for the power zero."""
 
     power: float
     lower = 0.0
@@ -367,7 +367,7 @@ class BoxCoxLink(Link):
 
 @dataclass(frozen=True)
 class AsinhLink(Link):
-    """The inverse hyperbolic sine of the target."""
+    """Link g(y) = asinh(y), the inverse hyperbolic sine of the target."""
 
     def forward(self, y: FloatArray) -> FloatArray:
         return np.arcsinh(y)
@@ -382,9 +382,9 @@ class AsinhLink(Link):
 
 @dataclass(frozen=True, eq=False)
 class QuantileLink(Link):
-    """The level of the target among training targets, linear between quantiles; if ``normal``, its normal quantile.
+    """Link from the target to its level among the training targets; if ``normal``, to the normal quantile of the level.
 
-    ``quantiles`` (m,) and their levels ``references`` (m,) increase.
+    It is linear between the ``quantiles`` (m,) of the targets. These and their levels ``references`` (m,) increase.
     """
 
     quantiles: FloatArray
@@ -398,7 +398,7 @@ class QuantileLink(Link):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """At most ``_MAX_BREAKS`` of the targets at which g has no second derivative, evenly spread over them."""
+        """Targets at which g has a kink: at most ``_MAX_BREAKS`` of them, evenly chosen."""
         some = np.linspace(0, len(self.quantiles) - 1, _MAX_BREAKS + 2).round().astype(np.intp)[1:-1]
         return tuple(float(self.quantiles[k]) for k in np.unique(some))
 

@@ -1,4 +1,4 @@
-"""The Gaussian and the Student-t: one standard distribution, moved and stretched row by row."""
+"""Gaussian and Student-t distributions: a standard distribution, shifted and scaled for each row."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from bdkn.predictive.base import Components, Located
 from bdkn.typing import FloatArray
 
 NARROW = 1e-100
-"""Ratio of a scale to the error below which a row is a point mass: squares would leave the range of floats."""
+"""Ratio of the scale to the error |y - loc| below which a row is scored as a point mass: squares would overflow."""
 
 GAUSSIAN_DF = 1e8
-"""Degrees of freedom from which the Student-t is the Gaussian to floating-point precision (the difference is of order
-1/df), while (1 + z²/df)^df begins to lose digits."""
+"""Degrees of freedom above which the Student-t is computed as a Gaussian: the difference, of order 1/df, is as small as
+rounding errors, while (1 + z²/df)^df begins to lose digits."""
 
 FAR_DOWN = 1e-100
-"""Level below which quantiles of the Student-t are computed by the incomplete beta function: stdtrit fails."""
+"""Level below which quantiles of the Student-t are computed by the incomplete beta function: SciPy's stdtrit fails."""
 
 MAX_DF = 1e15
-"""Degrees of freedom that are used for infinite ones, to avoid inf * 0."""
+"""Finite degrees of freedom that are used in place of infinity, to avoid inf * 0."""
 
 _FAR_OUT = 1e3
-"""Standardised value beyond which the Gaussian differs from a Student-t with many degrees of freedom."""
+"""Standardised value above which the Gaussian log density needs its own formula, as ``MAX_DF`` is not close enough."""
 
 _FEW_DF, _LOG_X = 2.5, -690.0
-"""With more degrees of freedom than the first number, no quantile t has an x = ν/(ν + t²) with a logarithm below the
-second, where x leaves the range of floats."""
+"""Limits beyond which stdtrit fails: for quantiles t of a Student-t with at most ``_FEW_DF`` degrees of freedom ν,
+log(ν/(ν + t²)) may be below ``_LOG_X``, where the fraction underflows."""
 
 _HUGE = 1e150
-"""Number from which squares leave the range of floats."""
+"""Number above which squares of floats may overflow."""
 
 
 class LocationScale(Located):
-    """Distributions of ``loc + scale * Z``, one per row, with a symmetric standard ``Z`` that a subclass defines."""
+    """Distributions of ``loc + scale * Z``, one per row; a subclass defines the symmetric distribution of ``Z``."""
 
     @abstractmethod
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
@@ -49,7 +49,7 @@ class LocationScale(Located):
 
     @abstractmethod
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
-        """Return the distribution function of ``Z`` at ``z`` (n, k)."""
+        """Return the cumulative distribution function of ``Z`` at ``z`` (n, k)."""
 
     @abstractmethod
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
@@ -57,7 +57,7 @@ class LocationScale(Located):
 
     @abstractmethod
     def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
-        """Return draws of ``Z`` in the shape (n, size)."""
+        """Return random draws of ``Z`` with the shape (n, size)."""
 
     @abstractmethod
     def _standard_crps(self, z: FloatArray) -> FloatArray:
@@ -68,7 +68,7 @@ class LocationScale(Located):
         """Return E|Z - z| at ``z`` (n, k)."""
 
     def mean(self) -> FloatArray:
-        """Return ``loc``, the centre of each row, whether or not the first moment exists."""
+        """Return ``loc``, the centre of each row, also if the distribution has no mean."""
         return self.loc.copy()
 
     def median(self) -> FloatArray:
@@ -97,7 +97,7 @@ class LocationScale(Located):
         return self._standard_cdf(standardise(y, self.loc[:, None], self.scale[:, None]))
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore", over="ignore"):  # the far ends of a point mass: 0 * inf
+        with np.errstate(invalid="ignore", over="ignore"):  # 0 * inf for a point mass
             quantiles = self.loc[:, None] + self.scale[:, None] * self._standard_ppf(q)
         return np.where(self.scale[:, None] > 0, quantiles, self.loc[:, None])
 
@@ -114,7 +114,7 @@ class LocationScale(Located):
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return ``(y - loc) / scale``; for a point mass +inf from the point on and -inf below: any cdf is a step."""
+    """Return ``(y - loc) / scale``; for scale 0, +inf if y >= loc and else -inf, so that every cdf is a step."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = (y - loc) / scale
     return np.where((scale == 0) & (y == loc), np.inf, z)
@@ -123,7 +123,7 @@ def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray
 def by_scale(
     y: FloatArray, loc: FloatArray, scale: FloatArray, distance: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
-    """Return ``scale`` times a distance of the standardised ``y`` (n, k); for a point mass, the distance of ``y``."""
+    """Return ``scale * distance((y - loc) / scale)`` for ``y`` (n, k), such as a score; |y - loc| for a point mass."""
     with np.errstate(over="ignore"):
         error = y - loc[:, None]
         wide = scale[:, None] > NARROW * np.abs(error)
@@ -132,7 +132,7 @@ def by_scale(
 
 
 def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return the log density at ``y`` from that of the standardised value; a scale of zero is a point mass."""
+    """Return the log density at ``y``, given the standard log density at (y - loc) / scale; scale 0: point mass."""
     with np.errstate(divide="ignore", invalid="ignore"):
         density = standard - np.log(scale)
     return np.where(scale > 0, density, np.where(y == loc, np.inf, -np.inf))
@@ -142,7 +142,7 @@ def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: Flo
 class Gaussian(LocationScale):
     """Gaussian predictive: ``N(loc, scale²)`` for each of n rows.
 
-    A single network or a Gaussian process predicts it.
+    The predictions of a single network or of a Gaussian process have this form.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class Gaussian(LocationScale):
         self._store(loc=loc, scale=scale)
 
     def var(self) -> FloatArray:
-        """Return ``scale²``."""
+        """Return the variance ``scale²`` of each row."""
         with np.errstate(over="ignore"):
             return np.asarray(self.scale**2)
 
@@ -198,13 +198,13 @@ class Gaussian(LocationScale):
 
 
 def normal_absolute_mean(z: FloatArray) -> FloatArray:
-    """Return E|Z - z| = z(2Φ(z) - 1) + 2φ(z) of a standard normal Z."""
+    """Return E|Z - z| = z(2Φ(z) - 1) + 2φ(z) for a standard normal Z."""
     mean: FloatArray = z * (2 * ndtr(z) - 1) + 2 * np.exp(normal_logpdf(z))
     return mean
 
 
 def normal_logpdf(z: FloatArray) -> FloatArray:
-    """Return the log density of the standard normal."""
+    """Return the log density of the standard normal distribution at z."""
     with np.errstate(over="ignore"):
         density: FloatArray = -(z**2) / 2 - np.log(2 * np.pi) / 2
     return density
@@ -214,9 +214,9 @@ def normal_logpdf(z: FloatArray) -> FloatArray:
 class StudentT(LocationScale):
     """Student-t predictive: ``St(df, loc, scale²)`` for each of n rows.
 
-    The conjugate posterior predicts it. ``mean()`` is always ``loc``, the centre, also for ``df <= 1`` where the first
-    moment does not exist; ``var()`` is infinite for ``df <= 2`` and ``crps``, the integral of ``(F - 1{x >= y})²``, for
-    ``df <= 1/2``.
+    The predictions of a conjugate Bayesian linear model have this form. ``mean()`` is always ``loc``, also for
+    ``df <= 1``, where the first moment does not exist. ``var()`` is infinite for ``df <= 2``. The ``crps``, the
+    integral of ``(F - 1{x >= y})²``, is infinite for ``df <= 1/2``.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ class StudentT(LocationScale):
             raise InvalidParameterError(f"df must be > 0; got {self.df[~(self.df > 0)][0]}")
 
     def var(self) -> FloatArray:
-        """Return ``scale² df / (df - 2)``, infinite for ``df <= 2``; a point mass has none at any ``df``."""
+        """Return the variance ``scale² df / (df - 2)``, infinite for ``df <= 2``; 0 for a point mass."""
         heavy = self.df <= 2
         inflation = 1 / (1 - 2 / np.where(heavy, np.inf, self.df))
         with np.errstate(over="ignore"):
@@ -271,7 +271,7 @@ class StudentT(LocationScale):
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
         ν = (self.df[:1] if self.df.strides == (0,) else self.df)[:, None]  # one number for all rows
         inner: FloatArray = stdtrit(ν, q)
-        # Far down, stdtrit fails: there F(-t) = ½ I_x(ν/2, ½) with x = ν/(ν + t²) is inverted instead.
+        # For very low levels stdtrit fails; F(-t) = ½ I_x(ν/2, ½) with x = ν/(ν + t²) is inverted instead.
         x = betaincinv(np.minimum(ν, GAUSSIAN_DF) / 2, 0.5, 2 * np.minimum(q, FAR_DOWN))
         with np.errstate(divide="ignore", over="ignore"):
             far = -np.sqrt(ν) * np.sqrt(1 / x - 1)
@@ -288,11 +288,11 @@ class StudentT(LocationScale):
         return generator.standard_t(np.minimum(self.df, MAX_DF)[:, None], size=shape)
 
     def _standard_crps(self, z: FloatArray) -> FloatArray:
-        """Return the score of the standard Student-t (Jordan, Krüger and Lerch, 2019).
+        """Return the CRPS of the standard Student-t at z (Jordan, Krüger and Lerch, 2019).
 
-        z(2F(z) - 1) + 2{f(z)(ν + z²) - √ν B(½, ν - ½)/B(½, ν/2)²}/(ν - 1), with logarithms of products that overflow.
-        With one degree of freedom that is infinity minus infinity: there crps'(z) = 2 F(z) - 1 is integrated from
-        crps(0) = 2 log(2) / π.
+        z(2F(z) - 1) + 2{f(z)(ν + z²) - √ν B(½, ν - ½)/B(½, ν/2)²}/(ν - 1); products that overflow are computed from
+        logarithms. For one degree of freedom, this is infinity minus infinity; crps'(z) = 2 F(z) - 1 is then integrated
+        from crps(0) = 2 log(2) / π.
         """
         df = self.df[:, None]
         cauchy, gaussian = np.abs(df - 1) < 1e-8, df > GAUSSIAN_DF
@@ -316,23 +316,23 @@ class StudentT(LocationScale):
 
 
 def _half(df: FloatArray) -> FloatArray:
-    """Return half of the degrees of freedom, limited so that its inverse is a number."""
+    """Return half of the degrees of freedom, limited so that the reciprocal is finite."""
     return np.clip(df / 2, 1e-300, GAUSSIAN_DF)
 
 
 def _log_share(a: FloatArray) -> FloatArray:
-    """Return log(a B(a, ½)): far out, F(-t) = ½ I_x(a, ½) is ½ x^a / (a B(a, ½)), with a = ν/2 and x = ν/(ν + t²)."""
+    """Return log(a B(a, ½)), for far tails of a Student-t: F(-t) ≈ ½ x^a / (a B(a, ½)), a = ν/2, x = ν/(ν + t²)."""
     found: FloatArray = gammaln(1 + a) + gammaln(0.5) - gammaln(a + 0.5)
     return found
 
 
 def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return the log density of ``StudentT(df, loc, scale)`` at ``y``, all of one shape or numbers."""
+    """Return the log density of ``StudentT(df, loc, scale)`` at ``y``; arguments are arrays of one shape or numbers."""
     return log_density(standard_t_logpdf(standardise(y, loc, scale), df), y, loc, scale)
 
 
 def standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
-    """Return the log density of the standard Student-t."""
+    """Return the log density of the standard Student-t at z."""
     ν = np.minimum(df, MAX_DF)
     with np.errstate(over="ignore", divide="ignore"):
         ratio: FloatArray = np.log1p(z**2 / ν)
@@ -345,5 +345,5 @@ def standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
 
 
 def _weighted_density(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return f(z)(ν + z²) of the standard Student-t."""
+    """Return f(z)(ν + z²), where f is the density of the standard Student-t and ν are its degrees of freedom."""
     return np.asarray(np.exp(standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))

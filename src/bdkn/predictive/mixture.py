@@ -30,18 +30,18 @@ from bdkn.threads import run_on_threads
 from bdkn.typing import Float32Array, FloatArray
 
 _LARGE = 1e300
-"""Size from which sums of numbers may overflow."""
+"""Absolute value above which sums of floats may overflow."""
 
 _NARROW = 1e-150
-"""Scale of the narrow Gaussian by which a point mass is scored: its variance does not underflow."""
+"""Standard deviation of the Gaussian that replaces a point mass in the CRPS; its square does not underflow."""
 
 _EPS, _MAX = np.finfo(np.float64).eps, np.finfo(np.float64).max
 
 _ROUNDING = 3e-14
-"""Error of logarithms of probabilities far out in the tail."""
+"""Rounding error of log probabilities in far tails: a root search stops at smaller values of the function."""
 
 _MAX_STEPS = 200
-"""Maximum number of steps of a root search: that of bisection alone; smooth equations need about eight."""
+"""Maximum number of steps of a root search, enough for bisection alone; smooth functions need about eight."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -92,12 +92,12 @@ class GaussianMixture(Located):
             )
 
     def mean(self) -> FloatArray:
-        """Return ``Σ_h w_h loc_h``."""
+        """Return the mean ``Σ_h w_h loc_h`` of each row."""
         unit = float(np.abs(self.loc).max(initial=0.0))
         return self._mix(self.loc) if unit < _LARGE else unit * self._mix(self.loc / unit)  # their sum may overflow
 
     def var(self) -> FloatArray:
-        """Return ``Σ_h w_h (scale_h² + (loc_h - mean)²)``, the variance within the components plus that between."""
+        """Return ``Σ_h w_h (scale_h² + (loc_h - mean)²)``, the variance within components plus that between them."""
         with np.errstate(over="ignore"):
             between = self.loc - self.mean()[:, None]
             return self._mix(self.scale**2 + between**2)
@@ -130,7 +130,7 @@ class GaussianMixture(Located):
     def _quantile(self, q: float) -> FloatArray:
         if q > 0.5:  # the upper tail of the mixture is the lower tail of its mirror image, where F keeps its digits
             return -self._with(loc=-self.loc)._quantile(1.0 - q)
-        # The quantile lies between those of the components that count.
+        # The quantile lies between the smallest and the largest quantile of the components with a weight.
         components = Gaussian.unchecked(self.loc.ravel(), self.scale.ravel()).ppf(q).reshape(self.loc.shape)
         lower: FloatArray = np.where(self.weights > 0, components, np.inf).min(axis=1)
         if q == 0.0:
@@ -138,7 +138,7 @@ class GaussianMixture(Located):
         upper = np.where(self.weights > 0, components, -np.inf).max(axis=1)
 
         def log_excess(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """Return ``log F(x) - log q`` and its slope; in the tail, log F is far straighter than F."""
+            """Return ``log F(x) - log q`` and its slope; in a tail, log F is much closer to linear than F."""
             F, f = self.cdf(x), self.pdf(x)
             with np.errstate(all="ignore"):
                 return np.log(F / q), f / F
@@ -148,7 +148,7 @@ class GaussianMixture(Located):
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         steps, level = np.cumsum(self.weights, axis=1), generator.random((len(self), size))
-        # The last step is one but for rounding; leaving it out keeps every choice in range.
+        # The last cumulated weight is one up to rounding; it is left out, so that every chosen number is valid.
         chosen = np.sum(level[:, :, None] >= steps[:, None, :-1], axis=2)
         loc: FloatArray = np.take_along_axis(self.loc, chosen, axis=1)
         scale: FloatArray = np.take_along_axis(self.scale, chosen, axis=1)
@@ -180,7 +180,7 @@ class GaussianMixture(Located):
 
 
 def _gaussian_absolute_mean(loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return E|Z| of Gaussians Z."""
+    """Return E|Z| of Gaussians Z with the mean ``loc`` and the standard deviation ``scale``."""
     with np.errstate(over="ignore"):
         return np.asarray(scale * normal_absolute_mean(loc / scale))
 
@@ -191,11 +191,11 @@ def increasing_root(
     upper: FloatArray,
     tolerance: FloatArray,
 ) -> FloatArray:
-    """Return the root within [lower, upper] of each of many increasing functions, by Newton's method in brackets.
+    """Return the root within [lower, upper] of each of many increasing functions, by Newton's method and bisection.
 
-    ``function`` returns the values and the slopes at x; it may jump and may be infinite. A Newton step counts only if
-    it stays inside the bracket and is at most half as long as the step before; otherwise the bracket is halved. A row
-    rests once its value is zero up to rounding or it moves by no more than ``tolerance`` or the last digit of x.
+    ``function`` returns the values and the slopes at x; it may jump and may be infinite. A Newton step is taken only if
+    it stays inside the interval and is at most half as long as the step before; otherwise the interval is halved. A
+    root is found once the value is zero up to rounding, or x changes by no more than ``tolerance`` or its last digit.
     """
     with np.errstate(over="ignore"):
         x, last = lower / 2 + upper / 2, upper - lower
@@ -226,14 +226,14 @@ class StudentTMixture(Located):
     df : float or array-like (n,)
         Degrees of freedom of the Student-t, above two.
     loc : array-like (n,)
-        Its centre.
+        Centre of the Student-t.
     scale : float or array-like (n,)
-        Its scale, and the unit of all Gaussians of the row. A row of scale zero is a point mass at ``loc``.
+        Scale of the Student-t, and unit of all Gaussians of the row. A row of scale zero is a point mass at ``loc``.
     kept : float or array-like (n,)
         Weight of the Student-t.
     position, width, mass : array-like (n, A)
-        Means and standard deviations of the Gaussians, in units of ``scale`` around ``loc``, and their weights; kept in
-        single precision. The width of a Gaussian without weight does not matter.
+        Means and standard deviations of the Gaussians, in units of ``scale`` around ``loc``, and their weights, stored
+        in single precision. The width of a Gaussian without weight does not matter.
 
     Examples
     --------
@@ -287,11 +287,11 @@ class StudentTMixture(Located):
             raise InvalidParameterError(
                 f"kept and mass must be >= 0 and sum to 1 in each row; got sums from {total.min()} to {total.max()}"
             )
-        # Masses of single precision add up to one but for rounding; the Student-t takes the difference.
+        # Weights in single precision add up to one up to rounding; the difference is added to the Student-t's weight.
         self.__dict__["kept"] = np.clip(self.kept + (1.0 - total), 0.0, 1.0)
 
     def student_t(self) -> StudentT:
-        """Return the Student-t among the components."""
+        """Return the Student-t component of each row."""
         return StudentT.unchecked(self.df, self.loc, self.scale)
 
     def mean(self) -> FloatArray:
@@ -305,7 +305,7 @@ class StudentTMixture(Located):
             return np.asarray(self.scale**2 * variance)
 
     def carry(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) at levels (n, k) of each row's own."""
+        """Return the quantiles (n, k) at ``levels`` (n, k), which may differ between rows."""
         df = self.df  # quantiles of the Student-t are computed once for equal rows
         shared = levels.strides[0] == 0 and bool((df == df[:1]).all())
         ν, q = (df[:1], levels[:1]) if shared else (df, levels)
@@ -370,7 +370,7 @@ class StudentTMixture(Located):
         return weights, df, *parts
 
     def _in_blocks(self, name: str, *per_row: FloatArray) -> FloatArray:
-        """Return the results of a compiled function, computed on several threads if rows are many."""
+        """Return the results of the compiled function ``name`` for all rows, on several threads if rows are many."""
         from bdkn.kernels import student_mixture
 
         function = getattr(student_mixture, name)
@@ -389,10 +389,10 @@ class StudentTMixture(Located):
 
 
 def _precisions(df: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes λ and shares (n, m) of a quadrature over the precision of which a Student-t is a mixture.
+    """Return precisions λ and weights (n, m) of Gaussians, whose mixtures approximate standard Student-t distributions.
 
     λ has the distribution Gamma(ν/2, ν/2). The trapezoidal rule in log λ converges exponentially: its integrand has no
-    singularity within π of the real line, and decays as λ^((ν - 1)/2) on the left.
+    singularity within π of the real line, and decays as λ^((ν - 1)/2) for small λ.
     """
     unique, place = np.unique(df, return_inverse=True)
     rules = [_rule(min(float(ν), GAUSSIAN_DF)) for ν in unique]

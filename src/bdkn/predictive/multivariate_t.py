@@ -23,7 +23,7 @@ from bdkn.typing import FloatArray
 
 
 class _Joint:
-    """Common methods of distributions with a centre."""
+    """Base class of joint Student-t distributions, with their number of rows and their mean."""
 
     loc: FloatArray
 
@@ -31,7 +31,7 @@ class _Joint:
         return len(self.loc)
 
     def mean(self) -> FloatArray:
-        """Return ``loc``, the centre, whether or not the first moment exists."""
+        """Return ``loc``, the centre, also if the distribution has no mean."""
         return self.loc.copy()
 
 
@@ -71,11 +71,11 @@ class MultivariateT(_Joint):
         self.__dict__.update(df=float(df), **_finite(loc=centre, shape=matrix))
 
     def cov(self) -> FloatArray:
-        """Return the covariance ``shape * df / (df - 2)``; ``df`` must be above 2, or there is none."""
+        """Return the covariance ``shape * df / (df - 2)``; raise an error unless ``df`` is above 2."""
         return _covariance(self.df, self.shape)
 
     def marginal(self) -> StudentT:
-        """Return the distribution of each row on its own."""
+        """Return the marginal distribution of each row."""
         return StudentT(self.df, self.loc, np.sqrt(np.maximum(np.diag(self.shape), 0.0)))
 
     def affine(self, scale: float, shift: float) -> MultivariateT:
@@ -84,7 +84,7 @@ class MultivariateT(_Joint):
         return MultivariateT(self.df, scale * self.loc + shift, scale**2 * self.shape)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
-        """Return the joint log density at ``y`` (n,), or at each column of ``y`` (n, k); needs a regular ``shape``."""
+        """Return the joint log density at ``y`` (n,) or each column of ``y`` (n, k); ``shape`` must have full rank."""
         λ, U = _regular("score each row with marginal(), or predict with the noise included", _eigen(self.shape))
         n, ν = len(self), min(self.df, MAX_DF)
         values = read_numbers("y", y)
@@ -93,7 +93,7 @@ class MultivariateT(_Joint):
         with np.errstate(over="ignore", invalid="ignore"):
             z = U.T @ (values.T - self.loc).T
             δ: FloatArray = np.sum(z.T**2 / λ, axis=-1)
-        δ = np.where(np.isnan(δ) & np.isfinite(values).all(axis=0), np.inf, δ)  # sums of infinite parts
+        δ = np.where(np.isnan(δ) & np.isfinite(values).all(axis=0), np.inf, δ)  # inf - inf within a sum gave nan
         # log B(ν/2, n/2) keeps its digits at large ν, where log Γ((ν+n)/2) - log Γ(ν/2) cancels.
         normaliser = gammaln(n / 2) - betaln(ν / 2, n / 2) - (n * np.log(ν * np.pi) + np.sum(np.log(λ))) / 2
         return np.asarray(normaliser - (ν + n) / 2 * np.log1p(δ / ν))
@@ -107,7 +107,7 @@ class MultivariateT(_Joint):
         normal = (U * np.sqrt(λ)) @ generator.standard_normal((len(self), size))
         ν = min(self.df, MAX_DF)
         mixing = generator.chisquare(ν, size) / ν
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # with few degrees of freedom, as of 0.001
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # with df such as 0.001
             away = np.where(normal == 0.0, 0.0, normal / np.sqrt(mixing))
             return np.asarray(self.loc[:, None] + away)
 
@@ -160,22 +160,22 @@ class VectorT(_Joint):
         return int(self.loc.shape[1])
 
     def cov(self) -> FloatArray:
-        """Return the covariances (n, q, q) of the targets of each row; ``df`` must be above 2, or there are none."""
+        """Return the covariances (n, q, q) of the targets of each row; raise an error unless ``df`` is above 2."""
         return _covariance(float(self.df.min(initial=np.inf)), self.shape, self.df[:, None, None])
 
     def target(self, number: int) -> StudentT:
-        """Return the distribution of one target in each row."""
+        """Return the marginal distribution, in each row, of the target with this number."""
         return StudentT(self.df, self.loc[:, number], np.sqrt(np.maximum(self.shape[:, number, number], 0.0)))
 
     def affine(self, scale: ArrayLike, shift: ArrayLike) -> VectorT:
-        """Return the distribution of ``scale * Y + shift``; each is a number or one number per target (q,)."""
+        """Return the distribution of ``scale * Y + shift``; both are a number, or one number per target (q,)."""
         unit = np.broadcast_to(read_numbers("scale", scale), self.n_targets)
         if not (unit > 0).all():
             raise InvalidParameterError(f"scale must be > 0; got {unit.min()}")
         return VectorT(self.df, unit * self.loc + np.asarray(shift), unit[:, None] * unit * self.shape)
 
     def logpdf(self, Y: ArrayLike) -> FloatArray:
-        """Return the log density (n,) at the targets ``Y`` (n, q); needs regular ``shape``."""
+        """Return the log density (n,) at the targets ``Y`` (n, q); each ``shape`` must have full rank."""
         size, shape = _unit_diagonal(self.shape)
         λ, U = _regular("score each target with target(), or predict with the noise included", _eigen(shape))
         q, ν = self.n_targets, np.minimum(self.df, MAX_DF)
@@ -186,7 +186,7 @@ class VectorT(_Joint):
         return np.asarray(normaliser - (ν + q) / 2 * np.log1p(δ / ν))
 
     def rvs(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return ``size`` draws per row, ``(n, q, size)``; rows are independent."""
+        """Return ``size`` random draws per row, ``(n, q, size)``; rows are independent."""
         check_number("size", size, low=0, whole=True)
         generator = np.random.default_rng(random_state)
         unit, shape = _unit_diagonal(self.shape)
@@ -212,9 +212,9 @@ class MatrixT(_Joint):
     loc : array-like (n, q)
         Centre.
     rows : array-like (n, n)
-        Shape among the rows, positive semi-definite.
+        Shape matrix of the rows, positive semi-definite.
     columns : array-like (q, q)
-        Shape among the targets, positive semi-definite.
+        Shape matrix of the targets, positive semi-definite.
 
     Examples
     --------
@@ -241,15 +241,15 @@ class MatrixT(_Joint):
         self.__dict__.update(df=float(df), **_finite(loc=centre, rows=across, columns=along))
 
     def marginal(self) -> VectorT:
-        """Return the distribution of the targets of each row on its own."""
+        """Return the joint distribution of the targets of each row, without the dependence between rows."""
         return VectorT(self.df, self.loc, np.diag(self.rows)[:, None, None] * self.columns)
 
     def target(self, number: int) -> MultivariateT:
-        """Return the joint distribution of one target at all rows."""
+        """Return the joint distribution, at all rows, of the target with this number."""
         return MultivariateT(self.df, self.loc[:, number], self.columns[number, number] * self.rows)
 
     def logpdf(self, Y: ArrayLike) -> float:
-        """Return the joint log density at ``Y`` (n, q); needs regular shapes."""
+        """Return the joint log density at ``Y`` (n, q); ``rows`` and ``columns`` must have full rank."""
         hint = "score each row with marginal(), or predict with the noise included"
         size, columns = _unit_diagonal(self.columns)
         (λ, U), (κ, V) = _regular(hint, _eigen(self.rows)), _regular(hint, _eigen(columns))
@@ -263,7 +263,7 @@ class MatrixT(_Joint):
         return float(normaliser - volume - tail)
 
     def rvs(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return ``size`` joint draws, ``(n, q, size)``."""
+        """Return ``size`` random draws for all rows and targets together, ``(n, q, size)``."""
         check_number("size", size, low=0, whole=True)
         generator = np.random.default_rng(random_state)
         (n, q), ν = self.loc.shape, min(self.df, MAX_DF)
@@ -287,7 +287,7 @@ def inverse_wishart_roots(ν: float, root: FloatArray, size: int, generator: np.
 
 
 def _finite(**parts: FloatArray) -> dict[str, FloatArray]:
-    """Return the arrays; raise unless all numbers are finite."""
+    """Return the arrays by name; raise an error unless all numbers are finite."""
     for name, part in parts.items():
         if not np.isfinite(part).all():
             raise InvalidParameterError(f"{name} must be finite; {np.sum(~np.isfinite(part))} of {part.size} are not")
@@ -295,7 +295,7 @@ def _finite(**parts: FloatArray) -> dict[str, FloatArray]:
 
 
 def _covariance(least_df: float, shape: FloatArray, df: FloatArray | None = None) -> FloatArray:
-    """Return ``shape * df / (df - 2)``; raise if the least ``df`` is not above 2."""
+    """Return the covariance ``shape * df / (df - 2)``; raise an error if the smallest ``df`` is not above 2."""
     if not least_df > 2:
         raise InvalidParameterError(
             f"a covariance needs more than 2 degrees of freedom; there are {least_df:g}: fit to more rows, or use "
@@ -305,14 +305,14 @@ def _covariance(least_df: float, shape: FloatArray, df: FloatArray | None = None
 
 
 def _unit_diagonal(shape: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the scale of each target and the shape in these units, so that the targets' units do not matter."""
+    """Return the scale of each target, and the shape matrix of targets divided by it, to be independent of units."""
     size = np.sqrt(np.maximum(np.diagonal(shape, axis1=-2, axis2=-1), 0.0))
     size = np.where(size > 0.0, size, 1.0)
     return size, shape / (size[..., :, None] * size[..., None, :])
 
 
 def _regular(hint: str, eigen: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues and eigenvectors if no eigenvalue is zero."""
+    """Return eigenvalues and eigenvectors; raise an error with the ``hint`` if an eigenvalue is zero."""
     λ = eigen[0]
     if np.any(λ == 0):
         rank = int(np.sum(λ > 0, axis=-1).min())
@@ -323,7 +323,7 @@ def _regular(hint: str, eigen: tuple[FloatArray, FloatArray]) -> tuple[FloatArra
 
 
 def _eigen(shape: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues and eigenvectors of ``shape`` (.., n, n), those that are zero up to rounding set to zero."""
+    """Return eigenvalues and eigenvectors of ``shape``; eigenvalues that are zero up to rounding are set to 0."""
     λ, U = eigh(shape) if shape.ndim == 2 else np.linalg.eigh(shape)
     largest = np.max(np.abs(λ), axis=-1, keepdims=True, initial=0.0)
     if np.any(λ < -1e-8 * largest):

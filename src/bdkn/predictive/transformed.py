@@ -1,4 +1,4 @@
-"""Distributions of a target that was transformed by a link, and their quadrature."""
+"""Distributions of a target that was transformed by a link, and numerical integration of their moments and scores."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from bdkn.predictive.mixture import StudentTMixture, increasing_root
 from bdkn.typing import BoolArray, FloatArray
 
 END = 2.0**-36
-"""Level of the outermost quantiles of the quadrature; beyond, the distribution is taken as a power law."""
+"""Level of the outermost quantiles of numerical integration; farther out, the tail is assumed to be a power law."""
 
 Rule = tuple[FloatArray, FloatArray]
-"""Nodes and weights of a quadrature on [0, 1]."""
+"""Nodes and weights of a quadrature rule on [0, 1]."""
 
 
 def _panels(panels: int, order: int) -> Rule:
-    """Return the rule of Gauss and Legendre of an order in each of some panels."""
+    """Return the Gauss-Legendre quadrature rule with ``order`` nodes in each of ``panels`` equal parts of [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(order)
     x = (np.arange(panels)[:, None] + (1.0 + nodes) / 2.0) / panels
     return x.ravel(), np.tile(weights / (2.0 * panels), panels)
 
 
 SMOOTH, SHORT = _panels(4, 12), _panels(1, 6)
-"""The rules for a long piece of a path, and for a short one."""
+"""Quadrature rules for a wide interval, and for each of many narrow intervals."""
 
 _REACH = 6.5
-"""Standard deviations beyond which a Gaussian has no mass."""
+"""Number of standard deviations beyond which the probability of a Gaussian is neglected."""
 
 _GAUSSIAN = _panels(1, 32)
-"""The rule for a Gaussian component."""
+"""Quadrature rule for the moments of a Gaussian component."""
 
 _LEVELS = np.arange(1, 64) / 64
-"""Levels of the quantiles of a mixture between which the CRPS is integrated."""
+"""Levels of the quantiles of a mixture at which the integral of its CRPS is divided."""
 
 _INSIDE = 1e-9
-"""Minimum distance of the centre of a distribution from the ends of the image of the link, relative to the ends."""
+"""Minimum distance of a median from the smallest and largest value of a link, as a fraction of 1 + |value|."""
 
 
 class Half(NamedTuple):
-    """Integrals ∫ P dy, 2 ∫ d P dy and ∫ P² dy over one half of each distribution.
+    """Integrals ∫ P dy, 2 ∫ d P dy and ∫ P² dy over all y on one side of the median, for moments and the CRPS.
 
     P is the probability of a value farther from the median than y, and d the distance of y from the median. The first
-    two integrals are the moments of d in this half.
+    two integrals are the moments of d on this side.
     """
 
     first: FloatArray
@@ -59,11 +59,11 @@ class Half(NamedTuple):
 
 
 def integrals_beyond(last: FloatArray, rise: FloatArray, reach: FloatArray) -> Half:
-    """Return the integrals beyond the last quantile, at the level ε.
+    """Return the integrals of ``Half`` over the tail beyond the outermost quantile, at the level ε, as a power law.
 
-    There P is ε w^(-1/κ), where w is the distance of z from its median in units of that of the last quantile, and g⁻¹
-    is linear: the distance of y is ``last`` + ``rise`` (w - 1). ``reach`` (n, 2) are the distances of z at the levels ε
-    and 2ε.
+    P = ε w^(-1/κ), where w is the distance of z = g(y) from its median over the distance of the outermost quantile. The
+    inverse of g is linear there: y has the distance ``last`` + ``rise`` (w - 1) from its median. ``reach`` (n, 2) are
+    the distances of z from its median at the levels ε and 2ε.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
@@ -78,9 +78,9 @@ def integrals_beyond(last: FloatArray, rise: FloatArray, reach: FloatArray) -> H
 def path(
     start: FloatArray, stop: FloatArray, width: FloatArray, breaks: FloatArray, rule: Rule = SMOOTH
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nodes (n, k) from ``start`` to ``stop`` and their weights, denser within ``width`` of the start.
+    """Return quadrature nodes (n, k) from ``start`` to ``stop``, denser within ``width`` of the start, and weights.
 
-    Quadrature is by pieces that end at the ``breaks`` on the way, where the integrand is not smooth.
+    The range is divided at the ``breaks``, where the integrand is not smooth. Each part is integrated by ``rule``.
     """
     at, share = rule
     unit = np.where(width > 0.0, width, 1.0)
@@ -95,9 +95,9 @@ def path(
 def gaussian_moments(
     function: Callable[[FloatArray, slice], FloatArray], loc: FloatArray, scale: FloatArray, ends: FloatArray
 ) -> FloatArray:
-    """Return E[1], E[f(Z)] and E[f(Z)²] (3, n, A) of Gaussians Z, counting Z between the two ``ends`` only.
+    """Return E[1], E[f(Z)] and E[f(Z)²] (3, n, A) of Gaussians Z, restricted to values between the two ``ends``.
 
-    ``function`` returns f of an array (m, k), given that and the slice of m rows that it belongs to.
+    ``function`` is f: given values of Z (m, k) and the slice of their m rows, it returns an array (m, k).
     """
     (at, share), found = _GAUSSIAN, np.empty((3, *loc.shape))
     for rows in row_slices(len(loc), rows_within(CACHED_CELLS, loc.shape[1] * len(at))):
@@ -114,8 +114,8 @@ def gaussian_moments(
 class Transformed(Predictive):
     """Distribution of Y = shift + unit g⁻¹(Z), where Z has the distribution ``base`` and g is a link.
 
-    If the target has bounds, Z is truncated to their images, so that no probability lies beyond a bound. A row whose
-    median lies outside the image of the link is moved to its end before. Density, distribution function, quantiles,
+    If the target has bounds, Z is truncated at g of the bounds, so that no probability lies beyond a bound. If the
+    median of a row is not a possible value of g, the row is shifted before. Density, distribution function, quantiles,
     intervals and draws are exact; mean, variance and CRPS are integrals, computed to about six digits, and to three
     or four if the base is a mixture.
 
@@ -126,7 +126,7 @@ class Transformed(Predictive):
     link : Link
         The link g.
     unit, shift : float
-        Units of the target.
+        Unit of the target, and number that is added to it.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class Transformed(Predictive):
 
     @lazy
     def scale(self) -> FloatArray:
-        """The scale of the base times the slope of g⁻¹ at the median."""
+        """Scale of each row in units of the target: the scale of ``base`` times the slope of g⁻¹ at the median."""
         width = self.base.scale if self.base.scale.ndim == 1 else self.base.scale.max(axis=1)
         if not width.all():
             width = np.where(self.base.std() == 0.0, 0.0, width)
@@ -179,20 +179,20 @@ class Transformed(Predictive):
         return np.where(self.scale > 0.0, self._median, self._point)
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of an interval of each row, which has at least the probability ``coverage``.
+        """Return the lower and upper limits of an interval of each row, with at least the probability ``coverage``.
 
-        It is the central interval. An end that lies between a bound and the targets nearest to it (``link.near``) is
-        moved to the bound: there may be targets on the bound itself, which a density cannot describe.
+        It is the central interval. A limit between a bound and the target nearest to the bound (``link.near``) is
+        replaced by the bound: targets may be equal to the bound, which a density cannot describe.
         """
         return self.to_bounds(*super().interval(coverage))
 
     def to_bounds(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Move ends of intervals that lie between a bound and the nearest targets to the bound."""
+        """Return interval limits; a limit between a bound and the target nearest to it is replaced by the bound."""
         ends, near = (self.shift + self.unit * np.array(pair) for pair in (self.link.support, self.link.near))
         return np.where(lower <= near[0], ends[0], lower), np.where(upper >= near[1], ends[1], upper)
 
     def carry(self, z: FloatArray) -> FloatArray:
-        """Map draws (n, size) of the base distributions to draws of these, quantile by quantile."""
+        """Return the targets (n, size) for draws ``z`` (n, size) of ``base``: the quantiles at the same levels."""
         if self._is_whole:
             return self._target(z)
         return self._target(self._truncated(self.base.cdf(z)))
@@ -204,13 +204,13 @@ class Transformed(Predictive):
 
     @lazy
     def _ends(self) -> FloatArray:
-        """The image of the link."""
+        """Smallest and largest value of the link g: its values at the bounds of the target."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.link.forward(np.array(self.link.support, dtype=np.float64)), dtype=np.float64)
 
     @lazy
     def _breaks(self) -> FloatArray:
-        """Points (1, k) at which g⁻¹ is not smooth, and quantiles (n, k) of a mixture, as components may be narrow."""
+        """Points at which integrals are divided: kinks of g⁻¹ and, for a mixture with narrow components, quantiles."""
         breaks = np.asarray(self.link.forward(np.array(self.link.breaks, dtype=np.float64)))[None, :]
         if not isinstance(self.base, StudentTMixture):
             return breaks
@@ -218,12 +218,12 @@ class Transformed(Predictive):
 
     @property
     def _is_whole(self) -> bool:
-        """True if the image of the link is the whole line."""
+        """True if the values of the link g are all real numbers, so that nothing is truncated."""
         return not np.isfinite(self._ends).any()
 
     @lazy
     def _moved(self) -> FloatArray:
-        """The shift of each row of the base that moves its median into the image of the link."""
+        """Shift of each row of ``base`` that makes its median a possible value of the link g; mostly 0."""
         if self._is_whole:
             return np.zeros(len(self))
         centre = self.base.median()
@@ -233,14 +233,14 @@ class Transformed(Predictive):
 
     @lazy
     def _limits(self) -> FloatArray:
-        """Probabilities (n, 2) of the base, shifted by ``_moved``, below the two ends at which it is truncated."""
+        """Probabilities (n, 2) of ``base``, shifted by ``_moved``, below the lower and upper point of truncation."""
         if self._is_whole:
             return np.broadcast_to([0.0, 1.0], (len(self), 2))
         return np.where(np.isfinite(self._ends), self.base.cdf(self._ends - self._moved[:, None]), [0.0, 1.0])
 
     @lazy
     def _centre(self) -> FloatArray:
-        """The median of g(y)."""
+        """Median of g(y) in each row."""
         return self.base.median() if self._is_whole else self._truncated(np.full((len(self), 1), 0.5))[:, 0]
 
     @lazy
@@ -249,21 +249,21 @@ class Transformed(Predictive):
 
     @lazy
     def _point(self) -> FloatArray:
-        """The value of each row that is a point mass."""
+        """Target of each row that is a point mass; not used for other rows."""
         return self._target(self.base.median() + self._moved)
 
     @lazy
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """The first two moments of the distance from the median."""
+        """Expectations of y - m and (y - m)², where m is the median of a row."""
         base = self.base
         if not isinstance(base, StudentTMixture):
             upper, lower = self._halves
             with np.errstate(invalid="ignore"):
                 return upper.first - lower.first, upper.second + lower.second
-        # By component: one quadrature of the mixture would miss narrow Gaussians.
+        # Components are integrated one by one: a quadrature of the whole mixture would miss narrow Gaussians.
         loc, scale = base.loc + self._moved, base.scale
         student = type(self)(StudentT.unchecked(base.df, loc, scale), self.link, self.unit, self.shift)
-        student.__dict__["_moved"] = np.zeros(len(self))  # moved with the mixture, not by its own median
+        student.__dict__["_moved"] = np.zeros(len(self))  # ``loc`` contains the shift of the mixture
         first = student.mean() - self._median
         share = base.kept * np.ptp(student._limits, axis=1)
         own = share * np.stack([np.ones(len(self)), first, student.var() + first**2])
@@ -280,7 +280,7 @@ class Transformed(Predictive):
 
     @lazy
     def _halves(self) -> tuple[Half, Half]:
-        """The moments of the distances from the median, above it and below."""
+        """Integrals over the targets above the median, and over the targets below it."""
         return self._half(1.0 - np.array([END, 2.0 * END, 0.25]), 1.0), self._half(np.array([END, 2 * END, 0.25]), -1.0)
 
     def _half(self, levels: FloatArray, sign: float) -> Half:
@@ -302,13 +302,13 @@ class Transformed(Predictive):
         return SHORT if isinstance(self.base, StudentTMixture) else SMOOTH
 
     def _target(self, z: FloatArray) -> FloatArray:
-        """Return the target of g(y) = z."""
+        """Return the targets y with g(y) = z; a bound if z is not a possible value of g."""
         (lower, upper), ends = self.link.support, self._ends
         y = np.select([z <= ends[0], z >= ends[1]], [lower, upper], np.clip(self.link.inverse(z), lower, upper))
         return np.asarray(self.shift + self.unit * y)
 
     def _slope(self, z: FloatArray) -> FloatArray:
-        """Return dy/dz."""
+        """Return dy/dz, the derivative of the target y by z = g(y)."""
         return np.asarray(self.unit * np.exp(-self.link.log_derivative(self.link.inverse(z))))
 
     def _image(self, q: FloatArray) -> FloatArray:
@@ -318,17 +318,17 @@ class Transformed(Predictive):
         return self._truncated(np.broadcast_to(q, (len(self), len(q))))
 
     def _truncated(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles of g(y) at levels (n, k), for an image with ends."""
+        """Return the quantiles (n, k) of g(y) at ``levels`` (n, k), where g(y) is truncated."""
         low, high = self._limits[:, :1], self._limits[:, 1:]
         z = np.clip(row_quantiles(self.base, low + levels * (high - low)) + self._moved[:, None], *self._ends)
         return np.select([levels <= 0.0, levels >= 1.0], list(self._ends), z)
 
     def _or_point(self, values: FloatArray) -> FloatArray:
-        """Return values (n, k), for point masses the point."""
+        """Return ``values`` (n, k), replaced by the point in rows that are point masses."""
         return np.where(self.scale[:, None] > 0.0, values, self._point[:, None])
 
     def _by_point(self, y: FloatArray, function: FloatArray, steps: tuple[float, float, float]) -> FloatArray:
-        """Return the function of y, for point masses ``steps`` below, at and above the point."""
+        """Return ``function`` (n, k), values at y; in rows that are point masses, ``steps`` below, at and above it."""
         if self.scale.all():
             return function
         point = self._point[:, None]
@@ -367,27 +367,27 @@ class Transformed(Predictive):
         return np.where(self.scale[:, None] > 0.0, score, np.abs(y - self._point[:, None]))
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
-        """Return E|Y - m| about the median m plus ∫ (2F - 1) from there to y."""
+        """Return E|Y - y|: E|Y - m| for the median m, plus the integral of 2F - 1 from m to y."""
         upper, lower = self._halves
         spread = np.where(self.scale > 0.0, upper.first + lower.first, 0.0)
         error = np.abs(y - self.median()[:, None])
         return np.where(self.scale[:, None] > 0.0, spread[:, None] + self._rise(y), error)
 
     def _mean_by_halves(self) -> FloatArray:
-        """Return the mean by the integrals of ``_absolute_mean``, the median if there is no mean."""
+        """Return the mean from the integrals above and below the median; the median if there is no mean."""
         upper, lower = self._halves
         with np.errstate(invalid="ignore"):
             mean = self.median() + upper.first - lower.first
         return np.where((self.scale > 0.0) & np.isfinite(mean), mean, self.median())
 
     def _rise(self, y: FloatArray) -> FloatArray:
-        """Return ∫ (2 F - 1) dy from the median to y; beyond a bound, F is 0 or 1."""
+        """Return ∫ (2 F - 1) dy from the median to y, with the distribution function F; beyond bounds F is 0 or 1."""
         x, start = self._inside(y)[0], self._centre
         beyond = np.abs(y - self.shift - self.unit * x)
         width = np.abs(self._image(np.array([0.25, 0.75])) - start[:, None]).max(axis=1)
         with np.errstate(divide="ignore"):
             stop = self.link.forward(x)
-        if not np.isfinite(stop).all():  # a bound that the link moves to infinity: F is 0 or 1 beyond the last quantile
+        if not np.isfinite(stop).all():  # the link is infinite at a bound: F is 0 or 1 beyond the last quantile
             last = np.clip(stop, *np.hsplit(self._image(np.array([END, 1.0 - END])), 2))
             beyond = np.where(np.isfinite(stop), beyond, np.abs(y - self._target(last)))
             stop = np.where(np.isfinite(stop), stop, last)
@@ -405,12 +405,12 @@ class Transformed(Predictive):
 
 
 def restore(linked: Predictive, link: Link) -> Predictive:
-    """Return the distribution of y, given the distribution of g(y)."""
+    """Return the distribution of the target y, given the distribution of g(y) with the link g."""
     return linked if link == IDENTITY else Transformed(linked, link)
 
 
 def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:
-    """Return the quantiles (n, k) at levels (n, k) that differ between rows."""
+    """Return the quantiles (n, k) at ``levels`` (n, k), which may differ between rows."""
     if not levels.size:
         return levels
     if isinstance(dist, LocationScale):
@@ -437,12 +437,12 @@ class TargetMap:
     shift: float = 0.0
 
     def restore(self, dist: Predictive) -> Predictive:
-        """Return the distribution of y for that of z; a bounded image truncates it."""
+        """Return the distribution of y, given the distribution of z; it is truncated at bounds of the target."""
         linked = dist if self.unit == 1.0 and self.shift == 0.0 else dist.affine(self.unit, self.shift)
         return linked if self.link is None else Transformed(linked, self.link)
 
     def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the targets y of numbers z."""
+        """Return the targets y, given their transformed values z."""
         linked = self.shift + self.unit * z
         if self.link is None:
             return np.asarray(linked)

@@ -1,6 +1,6 @@
 """Charts of the HTML report, as SVG.
 
-Colours are CSS classes, so that a chart follows the light or dark theme of the page. The attribute ``data-tip`` is the
+Colours are CSS classes, so that charts follow the light or dark theme of the report. The attribute ``data-tip`` is the
 tooltip of a dot or a bar.
 """
 
@@ -25,14 +25,14 @@ WIDE, NARROW = 720.0, 344.0
 """Widths of a chart in pixels: for a large screen and for a phone."""
 
 _TICKS = 5
-"""Approximate number of grid lines of a vertical axis."""
+"""Approximate number of horizontal grid lines of a chart."""
 
 _MAX_DOTS = 320
-"""Maximum number of rows that are drawn; of more rows, evenly spaced ones are drawn."""
+"""Maximum number of rows in a chart; if there are more, evenly spaced ones are drawn."""
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return about ``most`` round numbers between two ends."""
+    """Return about ``most`` round numbers between ``low`` and ``high``, for the ticks of an axis."""
     span = high - low
     if not (span > 0 and math.isfinite(span)):
         return [low]
@@ -44,7 +44,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def tick_label(value: float) -> str:
-    """Return a round number with as many digits as it has."""
+    """Return the label of a tick, a round number, with all of its digits."""
     if value == 0 or 1e-4 <= abs(value) < 1e7:
         return f"{value:,.10g}".replace("-", "−").replace(",", "\u202f" if abs(value) >= 10_000 else "")
     return f"{value:g}".replace("-", "−")
@@ -52,7 +52,7 @@ def tick_label(value: float) -> str:
 
 @dataclass
 class Chart:
-    """A chart with two axes; methods add marks, ``render`` returns the SVG. Sizes are in pixels."""
+    """A chart with two axes. Methods such as ``line`` draw on it; ``render`` returns the SVG. Sizes are in pixels."""
 
     width: float
     height: float
@@ -65,12 +65,12 @@ class Chart:
     marks: list[str] = field(default_factory=list)
 
     def x(self, value: float) -> float:
-        """Return the horizontal place of a value."""
+        """Return the horizontal position of a value, in pixels."""
         low, high = self.x_range
         return self.left + (value - low) / (high - low) * (self.width - self.left - self.right)
 
     def y(self, value: float) -> float:
-        """Return the vertical place of a value."""
+        """Return the vertical position of a value, in pixels."""
         low, high = self.y_range
         return self.height - self.bottom - (value - low) / (high - low) * (self.height - self.bottom - self.top)
 
@@ -94,23 +94,23 @@ class Chart:
         self._text(0, 0, y_label, "label middle", f"translate(10 {(self.height - self.bottom) / 2:.0f}) rotate(-90)")
 
     def area(self, xs: Sequence[float] | FloatArray, low: FloatArray, high: FloatArray, kind: str) -> None:
-        """Draw a band between two curves."""
+        """Draw a band between two curves; ``kind`` is its CSS class."""
         there = [f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, high, strict=True)]
         back = [f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, low, strict=True)]
         self.marks.append(f'<polygon class="{kind}" points="{" ".join(there + back[::-1])}"/>')
 
     def line(self, xs: Sequence[float] | FloatArray, ys: Sequence[float] | FloatArray, kind: str) -> None:
-        """Draw a curve."""
+        """Draw a curve; ``kind`` is its CSS class."""
         points = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, ys, strict=True))
         self.marks.append(f'<polyline class="{kind}" points="{points}"/>')
 
     def dot(self, x: float, y: float, kind: str, tip: str, size: float = 2.6) -> None:
-        """Draw a dot."""
+        """Draw a dot with the CSS class ``kind`` and the tooltip ``tip``."""
         place = f'cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="{size}"'
         self.marks.append(f'<circle class="{kind}" {place} data-tip="{escape(tip)}"/>')
 
     def bar(self, x: Range, y: float, kind: str, tip: str) -> None:
-        """Draw a bar from zero."""
+        """Draw a bar from the bottom up to ``y``, with the CSS class ``kind`` and the tooltip ``tip``."""
         left, right, top = self.x(x[0]), self.x(x[1]), self.y(y)
         size = f'width="{right - left - 2:.1f}" height="{max(0.0, self.y(self.y_range[0]) - top):.1f}"'
         self.marks.append(
@@ -122,20 +122,20 @@ class Chart:
         self.marks.append(f'<text class="{kind}" {place}>{escape(text)}</text>')
 
     def render(self, name: str, title: str, about: str, kind: str = "") -> str:
-        """Return the SVG with its title and description for those who cannot see it."""
+        """Return the SVG, with a title and a description for screen readers."""
         head = f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(about)}</desc>'
         box = f'viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-labelledby="{name}-t {name}-d"'
         return f'<svg class="chart {kind}" {box}>{head}{"".join(self.marks)}</svg>'
 
 
 def track(marks: Sequence[str]) -> str:
-    """Return marks between 0 and 100 as a drawing that is as wide as its place."""
+    """Return a small SVG of elements with x from 0 to 100, which is stretched to the width of its place."""
     head = '<svg class="track" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">'
     return f"{head}{''.join(marks)}</svg>"
 
 
 def segment(start: float, stop: float, kind: str, tip: str = "", *, thin: bool = False) -> str:
-    """Return a bar of a track from one share of its length to another; a thin one for intervals."""
+    """Return a bar for ``track`` between two fractions of its length; ``thin`` for error bars."""
     left, right = (100 * min(max(share, 0.0), 1.0) for share in (start, stop))
     y, height = (5.2, 1.6) if thin else (1, 10)
     tipped = f' data-tip="{escape(tip)}"' if tip else ""
@@ -143,13 +143,13 @@ def segment(start: float, stop: float, kind: str, tip: str = "", *, thin: bool =
 
 
 def point(at: float, kind: str) -> str:
-    """Return a dot on a track, drawn as a line of length zero with a round end."""
+    """Return a dot for ``track`` at a fraction of its length, drawn as a line of length zero with a round end."""
     x = 100 * min(max(at, 0.0), 1.0)
     return f'<line class="point {kind}" x1="{x:.2f}" x2="{x:.2f}" y1="6" y2="6"/>'
 
 
 def rule(at: float, kind: str = "rule") -> str:
-    """Return a vertical line of a track."""
+    """Return a vertical line for ``track`` at a fraction of its length."""
     x = 100 * min(max(at, 0.0), 1.0)
     return f'<line class="{kind}" x1="{x:.2f}" x2="{x:.2f}" y1="0" y2="12"/>'
 
@@ -161,7 +161,7 @@ PARTS = {
     "outside": "the row is far from the training rows",
     "shape": "neighbours change the shape of the distribution",
 }
-"""Parts of the variance, in the order in which they are drawn."""
+"""Meanings of the parts of the variance, in the order in which the parts are drawn."""
 
 _MAX_DRIVERS = 12
 """Maximum number of columns whose effects are drawn."""
@@ -174,7 +174,7 @@ _FIFTHS = ("surest fifth", "second", "third", "fourth", "least sure fifth")
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a list: its label, its bar, its value, and a note."""
+    """A line of a list in the HTML report: a label, a small drawing, a value, and a note."""
 
     label: str
     track: str
@@ -184,7 +184,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines under a heading; ``columns`` are the names of labels and values for screen readers."""
+    """A list in the HTML report with its heading; ``columns`` names labels and values for screen readers."""
 
     title: str
     lines: Sequence[Line]
@@ -194,7 +194,7 @@ class Lines:
 
 
 def error_lines(errors: ColumnErrors, overall: float) -> Lines:
-    """Return the mean absolute error in each range of a column, with its standard error and the ``overall`` error."""
+    """Return a list of the mean absolute error in each range of a column, compared with the ``overall`` error."""
     most = max(float(np.max(errors.error + 2.0 * errors.spread)), 1.2 * overall) or 1.0
     lines = []
     for k, label in enumerate(errors.labels):
@@ -208,7 +208,7 @@ def error_lines(errors: ColumnErrors, overall: float) -> Lines:
 
 
 def driver_lines(drivers: Sequence[Driver]) -> tuple[Lines, ...]:
-    """Return the effects of the strongest columns on mean and variance, with whiskers of two standard errors."""
+    """Return lists of the largest effects of columns on mean and variance, with error bars of two standard errors."""
     found = []
     for title, key, kind, shown in (
         ("The mean", "mean", "column", number),
@@ -228,7 +228,7 @@ def driver_lines(drivers: Sequence[Driver]) -> tuple[Lines, ...]:
 
 
 def variance_lines(parts: Mapping[str, FloatArray], std: FloatArray) -> Lines | None:
-    """Return the parts of the variance of all rows, and of fifths of the rows from the surest to the least sure."""
+    """Return a list of the parts of the variance: for all rows, and for fifths of the rows by standard deviation."""
     if not parts or len(std) < len(_FIFTHS):
         return None
     fifths = np.array_split(np.argsort(std, kind="stable"), len(_FIFTHS))
@@ -247,7 +247,7 @@ def variance_lines(parts: Mapping[str, FloatArray], std: FloatArray) -> Lines | 
 
 
 def support_lines(evaluation: Evaluation) -> Lines | None:
-    """Return the numbers of rows inside the training rows, in gaps between them, and outside."""
+    """Return a list of the numbers of rows near training rows, in gaps between them, and outside their range."""
     report = evaluation.support
     if report is None:
         return None
@@ -262,7 +262,7 @@ def support_lines(evaluation: Evaluation) -> Lines | None:
 
 
 def member_lines(model: Any) -> Lines:
-    """Return the weight of each member with its 95 % interval; of an unweighted ensemble, the error of each."""
+    """Return a list of the members' weights with 95 % intervals; for an unweighted ensemble, of their errors."""
     n = len(model.member_names_)
     names = list(model.member_names_)[:_MAX_MEMBERS]
     note = f"{count(n - len(names), 'more member')} not shown." if n > len(names) else ""
@@ -289,7 +289,7 @@ _SHARES = tuple((share, percent(share)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart in one or two widths, with its numbers as a table."""
+    """A chart, drawn in one or two widths, and a table of its numbers with the header ``columns``."""
 
     drawings: tuple[str, ...]
     columns: tuple[str, ...]
@@ -297,7 +297,7 @@ class Figure:
 
 
 def draw_predictions(evaluation: Evaluation, target: str) -> Figure:
-    """Draw rows in the order of their predicted mean: intervals, means, and observed values."""
+    """Draw intervals, predicted means and observed values of rows, sorted by the predicted mean."""
     order = np.argsort(evaluation.mean, kind="stable")
     shown = _spaced(order, _MAX_DOTS)
     title = f"Predictions of {target} with intervals"
@@ -314,13 +314,13 @@ def draw_predictions(evaluation: Evaluation, target: str) -> Figure:
 
 
 def _spaced(order: IndexArray, most: int) -> IndexArray:
-    """Return at most ``most`` of these rows, evenly spaced."""
+    """Return at most ``most`` elements of ``order``, evenly spaced."""
     return np.asarray(order[np.unique(np.linspace(0, len(order) - 1, min(len(order), most)).astype(int))])
 
 
 def _draw_rows(evaluation: Evaluation, shown: IndexArray, width: float, target: str) -> Chart:
     y, held, ends = evaluation.y[shown], evaluation.held[shown], evaluation.interval[shown]
-    # All targets, and most of the intervals: a few very wide ones are cut.
+    # The vertical axis shows all targets and most of the intervals; a few very wide ones are cut.
     low = min(float(np.quantile(ends[:, 0], 0.02)), float(y.min()))
     high = max(float(np.quantile(ends[:, 1], 0.98)), float(y.max()))
     margin = 0.04 * (high - low) or 0.04 * abs(low) or 1.0
@@ -364,10 +364,10 @@ def draw_reliability(evaluation: Evaluation) -> Figure:
 
 
 def draw_pit(evaluation: Evaluation) -> Figure:
-    """Draw the histogram of the probabilities below the targets, with the range that chance allows."""
+    """Draw the histogram of the probability integral transform, with the range that chance allows."""
     n = len(evaluation.y)
     shares = evaluation.pit_counts / n
-    low, high = chance_of(n, 1.0 / PIT_BINS, 1.0 - (1.0 - CHANCE) / PIT_BINS)  # of all bars together
+    low, high = chance_of(n, 1.0 / PIT_BINS, 1.0 - (1.0 - CHANCE) / PIT_BINS)  # for all bars together
     chart = Chart(NARROW, 300.0, (0.0, 1.0), (0.0, max(1.15 * float(shares.max()), 1.3 * high)), left=40.0)
     chart.axes("probability predicted below the target", "share of rows, %", _SHARES, lambda share: f"{100 * share:g}")
     ranges = [(k / PIT_BINS, (k + 1) / PIT_BINS) for k in range(PIT_BINS)]

@@ -1,4 +1,4 @@
-"""Evaluation of a model on the rows of a page."""
+"""Evaluation of a model's predictions for the HTML report."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from bdkn.report.wording import number
 from bdkn.typing import BoolArray, FloatArray
 
 LEVEL = 0.9
-"""Probability of the intervals that the page shows."""
+"""Probability of the intervals in the HTML report."""
 
 LEVELS = np.round(np.arange(0.05, 0.96, 0.05), 2)
-"""Levels of the reliability chart."""
+"""Nominal coverages of central intervals in the reliability chart."""
 
 PIT_BINS = 10
-"""Bins of the PIT histogram."""
+"""Number of bins of the histogram of the probability integral transform (PIT)."""
 
 CHANCE = 0.95
-"""Probability of the ranges that are consistent with calibration."""
+"""Probability of the ranges in which the numbers of a calibrated model lie by chance."""
 
 _RESAMPLES = 500
-"""Number of bootstrap resamples."""
+"""Number of bootstrap resamples for standard errors."""
 
 _MAX_ROWS = 100
-"""Maximum number of rows that are explained."""
+"""Maximum number of rows for which the effects of columns are computed."""
 
 _BINS = 5
-"""Number of ranges of a numeric column, with about equal numbers of rows."""
+"""Number of ranges into which a numeric column is divided, with about equal numbers of rows."""
 
 _MAX_VALUES = 6
 """Maximum number of values of a column that are shown separately; the others are shown together."""
 
 _MIN_ROWS = 5
-"""Minimum number of rows of a range or a value."""
+"""Minimum number of rows in a range, or with a value, for which errors are shown."""
 
 
 class Evaluation:
-    """A model, rows with their targets, and all that the page shows about the predictions of these rows.
+    """Predictions of a model for rows with known targets, and their scores, as the HTML report shows them.
 
-    Arrays have one element per row; ``interval`` and ``half`` hold the ends (n, 2) of the 90 % and the 50 % intervals.
+    Arrays have one element per row; ``interval`` and ``half`` hold the limits (n, 2) of the 90 % and 50 % intervals.
     """
 
     def __init__(self, model: Any, view: TableView, y: FloatArray) -> None:
         self.model, self.view, self.y = model, view, y
-        with no_extrapolation_warnings():  # distances from the training rows are part of the page
+        with no_extrapolation_warnings():  # the report shows distances from the training rows
             self.dist: Predictive = model.predict_dist(view.table)
             self.interval: FloatArray = np.asarray(model.predict_interval(view.table, LEVEL))
             # None if the model has no summary of the training rows.
             self.support: SupportReport | None = model.support(view.table) if n_prototypes(model) else None
             parts = model.predict_var(view.table, decompose=True) if hasattr(model, "predict_var") else {}
-        # The parts of the variance; none if the model does not divide it, or if some are infinite.
+        # The parts of the variance; empty if the model does not divide the variance, or if some parts are infinite.
         self.parts: dict[str, FloatArray] = parts if all(np.isfinite(part).all() for part in parts.values()) else {}
         lower, upper = self.interval.T
         self.mean, std = self.dist.mean(), self.dist.std()
@@ -67,10 +67,10 @@ class Evaluation:
         self.held: BoolArray = (lower <= y) & (y <= upper)
         self.pit = self.dist.cdf(y)
         self.pit_counts = np.histogram(np.clip(self.pit, 0.0, 1.0), bins=PIT_BINS, range=(0.0, 1.0))[0]
-        # The share of the targets in central intervals of each of ``LEVELS``.
+        # The observed coverage of central intervals at each of ``LEVELS``.
         self.covered: FloatArray = (np.abs(2.0 * self.pit - 1.0)[:, None] <= LEVELS).mean(axis=0)
         self.own_scores = scores_of(self.dist, y, lower, upper)
-        # The same for one Gaussian, with the moments of the training targets, if they are known.
+        # Scores of a baseline: a Gaussian with mean and standard deviation of the training targets, if they are known.
         known = held_out_targets(model)
         targets = y if known is None else known
         baseline = Gaussian(np.full(len(y), targets.mean()), float(targets.std()) or 1.0)
@@ -78,7 +78,7 @@ class Evaluation:
 
 
 def scores_of(dist: Predictive, y: FloatArray, lower: FloatArray, upper: FloatArray) -> dict[str, FloatArray]:
-    """Return the score of each row by each measure."""
+    """Return arrays with one score per row, by the name of the measure."""
     error = dist.mean() - y
     return {
         "absolute": np.abs(error),
@@ -91,22 +91,22 @@ def scores_of(dist: Predictive, y: FloatArray, lower: FloatArray, upper: FloatAr
 
 
 def resample(n: int) -> FloatArray:
-    """Return the bootstrap weights (resamples, n) of n rows, from a fixed seed."""
+    """Return weights (resamples, n) with which bootstrap means of n scores are computed; the seed is fixed."""
     return np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=_RESAMPLES) / n
 
 
 def chance_of(n: int, share: float, probability: float = CHANCE) -> tuple[float, float]:
-    """Return the central range of the fraction of successes in n trials of probability ``share``."""
+    """Return the range in which an observed share of n rows lies by chance if the true share is ``share``."""
     low, high = stats.binom.interval(probability, n, share)
     return float(low / n), float(high / n)
 
 
 @dataclass(frozen=True)
 class Driver:
-    """Effect of a column on predictions, on average over rows, with standard errors.
+    """Average effect of one column on predictions, with standard errors.
 
-    ``mean`` is the change of the mean, in units of the target; ``variance`` the change of the variance, as a share of
-    the average variance.
+    ``mean`` is the effect on predicted means, in units of the target. ``variance`` is the effect on predicted
+    variances, as a share of the average variance.
     """
 
     name: Any
@@ -117,12 +117,12 @@ class Driver:
 
 
 def drivers_of(evaluation: Evaluation) -> list[Driver]:
-    """Return the effect of each column, the largest first; zeros if the model cannot be explained."""
+    """Return the effect of each column on predictions, the largest first; zeros if the model has no ``explain``."""
     names, model = evaluation.view.names, evaluation.model
     if not hasattr(model, "explain"):
         return [Driver(name) for name in names]
     if getattr(model, "density_", None) is not None:
-        model = model.without_shape()  # which predicts faster
+        model = model.without_shape()  # it predicts faster without densities of neighbours
     found = model.explain(evaluation.view.table, max_rows=_MAX_ROWS)
     mean, variance = found.number_of("mean"), found.number_of("variance")
     # Variances with few degrees of freedom are infinite.
@@ -142,10 +142,10 @@ def drivers_of(evaluation: Evaluation) -> list[Driver]:
 
 @dataclass(frozen=True, eq=False)
 class ColumnErrors:
-    """Errors in ranges or values of one column: labels, rows, mean absolute errors and their standard errors.
+    """Mean absolute errors of predictions in each range, or for each value, of one column.
 
-    ``held`` is the share of intervals that contain their target, ``chance`` the probability of differences of this size
-    if errors did not depend on the column.
+    ``rows`` are numbers of rows, ``spread`` standard errors of ``error``, ``held`` observed coverages of intervals.
+    ``chance`` is the p-value of the test that errors do not depend on the column.
     """
 
     name: str
@@ -158,7 +158,7 @@ class ColumnErrors:
 
 
 def errors_by_column(evaluation: Evaluation) -> list[ColumnErrors]:
-    """Return the errors along each column that has at least two ranges, those with the largest differences first."""
+    """Return errors in the ranges of each column with at least two ranges, the clearest differences first."""
     size, found = evaluation.own_scores["absolute"], []
     for name in evaluation.view.names:
         groups = [(label, at) for label, at in divide(evaluation.view.column(name)) if at.sum() >= _MIN_ROWS]
@@ -180,7 +180,7 @@ def errors_by_column(evaluation: Evaluation) -> list[ColumnErrors]:
 
 
 def cell(column: RawColumn, i: int) -> str:
-    """Return a value of a column in words."""
+    """Return the value of a column in row ``i`` as text for the HTML report."""
     value = column.values[i]
     if value is None or value != value:
         return "missing"
@@ -192,9 +192,9 @@ def cell(column: RawColumn, i: int) -> str:
 
 
 def divide(column: RawColumn) -> list[tuple[str, BoolArray]]:
-    """Return groups of rows with their labels: frequent values, or ranges of numbers and dates with as many rows each.
+    """Divide rows into groups by the values of a column; return label and mask of each group.
 
-    Few distinct numbers are groups of their own; missing values form one group.
+    Groups are frequent values, or ranges of numbers or dates with about equal numbers of rows, or missing values.
     """
     if column.kind in ("text", "boolean"):
         text = np.array([cell(column, i) for i in range(len(column.values))])

@@ -1,4 +1,4 @@
-"""The page about a model: one HTML file."""
+"""The HTML report about a model, which is one file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from bdkn.table_files.formats import check_name, check_output
 
 
 def prepare_folder(path: str | Path) -> Path:
-    """Return ``path`` as a folder, which is created if it does not exist."""
+    """Create the folder ``path`` if it does not exist, and return it."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,24 +47,24 @@ def prepare_folder(path: str | Path) -> Path:
 
 
 _MAX_TARGET = 1e150
-"""Maximum absolute value of a target, as the page shows mean squares."""
+"""Maximum absolute value of a target; squares of larger ones would exceed double precision."""
 
 _MAX_COLUMNS = 6
-"""Number of columns whose errors are shown."""
+"""Maximum number of columns for which errors are shown."""
 
 
 @dataclass(frozen=True, repr=False)
 class Page:
-    """A page about a model, as text; notebooks show it."""
+    """An HTML report about a model; ``text`` is the HTML, and notebooks display it."""
 
     html: str
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file; an existing file is replaced."""
+        """Write the HTML report to a file; an existing file is replaced."""
         replace_file(check_page_file(path), self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:
-        """Return a frame with the page, for notebooks."""
+        """Return an HTML frame that contains the report, for notebooks."""
         return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:48rem;border:0"></iframe>'
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Page:
 
 
 def check_page_file(path: str | os.PathLike[str]) -> Path:
-    """Return ``path``; raise unless a page can be written there."""
+    """Return ``path`` as a Path; raise unless an HTML file can be written there."""
     target = Path(path)
     check_name(target)
     if target.is_dir() or not target.parent.is_dir():
@@ -95,29 +95,29 @@ def write_page(
     rows: int = 3000,
     what_if: bool = True,
 ) -> None:
-    """Write a page about a fitted model, by rows that it has not seen.
+    """Write an HTML report about a fitted model, evaluated on rows that it has not seen.
 
-    The page is one HTML file that needs no network: a verdict, scores with their uncertainty, charts, the parts of the
-    variance, the support, the members, and the model itself, which predicts for values of your choice.
+    The report is one file that needs no network. It shows a verdict, scores with their uncertainty, charts, the parts
+    of the variance, distances from the training rows, and the members. It also predicts for values of your choice.
 
     Parameters
     ----------
     model : BDKNRegressor, BayesianStackingRegressor or DeepEnsembleRegressor
         The fitted model.
     X : array-like of shape (n_samples, n_features)
-        Rows to judge the model by; rows that it was not fitted to.
+        Rows to evaluate the model on; it must not have been fitted to them.
     y : array-like of shape (n_samples,)
-        Their targets.
+        Targets of these rows.
     path : str or path-like
         File to write; an existing file is replaced.
     title : str, optional
-        Title of the page; by default the name of the target.
+        Title of the report; by default, it contains the name of the target.
     target_name : str, default="y"
         Name of the target.
     rows : int, default=3000
-        Largest number of rows that are used; if there are more, some are drawn at random, always the same ones.
+        Maximum number of rows to use; if there are more, some are drawn at random, always the same ones.
     what_if : bool, default=True
-        Whether the page contains the model, to predict rows of your choice; models of up to 8 MB.
+        Whether the report contains the model, if it has at most 8 MB, to predict values of your choice.
 
     Examples
     --------
@@ -147,13 +147,13 @@ def make_page(
     rows: int = 3000,
     what_if: bool = True,
 ) -> Page:
-    """Return the page; see ``write_page``."""
+    """Return an HTML report about a fitted model; the parameters are explained in ``write_page``."""
     require("jinja2", extra="report")
     check_number("rows", rows, low=2, whole=True)
     check_flag("what_if", what_if)
     check_is_fitted(model)
     evaluation, n_given = evaluate(model, X, y, rows)
-    with no_extrapolation_warnings():  # distances from the training rows are part of the page
+    with no_extrapolation_warnings():  # the report shows distances from the training rows
         drivers = drivers_of(evaluation)
         order = [driver.name for driver in drivers]
         payload = payload_of(model) if what_if else Payload(None)
@@ -199,7 +199,7 @@ def make_page(
 
 
 def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, int]:
-    """Evaluate the model on at most ``rows`` rows; return the evaluation and the number of rows given."""
+    """Evaluate the model on at most ``rows`` of the given rows; return the evaluation and the number of given rows."""
     columns = input_columns(model)
     names = getattr(model, "feature_names_in_", None) if columns is None else [column["name"] for column in columns]
     view = TableView.of(X, names)
@@ -225,6 +225,6 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
 
 
 def as_script(data: Any) -> str:
-    """Return data as JSON that can stand in a script element: no text of it can end the element."""
+    """Return data as JSON for a script element of HTML; characters that could end the element are escaped."""
     text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

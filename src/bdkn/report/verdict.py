@@ -1,4 +1,4 @@
-"""Sentences of the page about the quality of a model."""
+"""Sentences and tables of the HTML report about the quality of a model."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ from bdkn.report.wording import count, number, percent, with_error
 from bdkn.typing import FloatArray
 
 _MANY_ROWS = 50
-"""Minimum number of rows without a warning that scores are imprecise."""
+"""Number of rows below which the report warns that scores are imprecise."""
 
 _MIN_ROWS = 20
-"""Minimum number of rows to judge the calibration."""
+"""Number of rows below which the calibration is not judged."""
 
 _MANY_FAR = 0.1
-"""Fraction of rows far from the training rows above which the page warns."""
+"""Fraction of rows far from the training rows above which the report warns."""
 
 _UNLIKELY, _VERY_UNLIKELY = 0.01, 0.001
-"""Significance levels of an uneven PIT histogram, for the verdict and for a warning."""
+"""Significance levels of the test for a uniform PIT histogram: for the verdict, and for a warning."""
 
 _LARGE_BIAS = 3.5
-"""Number of standard errors of the mean error above which it counts as bias."""
+"""Ratio of the mean error to its standard error above which the report warns of bias."""
 
 _SAME_ROW = 1e-9
-"""Maximum ratio of a distance to the typical one for which a row is equal to a training row."""
+"""Distance to a training row, in typical distances, below which a row counts as equal to the training row."""
 
 _LISTED_ROWS = 8
-"""Number of rows in the table of the least sure ones."""
+"""Number of rows in the table of the most uncertain predictions."""
 
 
 def warnings_of(evaluation: Evaluation) -> list[str]:
-    """Return the warnings about the model, the rows and the scores at the top of the page; empty if there are none."""
+    """Return the warnings at the top of the HTML report, about the model, the rows and the scores; may be empty."""
     n, share, support = len(evaluation.y), float(evaluation.held.mean()), evaluation.support
     low, high = chance_of(n, LEVEL)
     error = evaluation.y - evaluation.mean
     bias = float(error.mean())
     found = []
     if support is not None:
-        # Nearly all prototypes of the model are among its training rows.
+        # Distances are measured to prototypes, nearly all of which are training rows.
         equal = int(np.sum(support.ratio < _SAME_ROW))
         if equal >= max(10, 0.25 * min(n, n_prototypes(evaluation.model))):
             found.append(
@@ -88,7 +88,7 @@ def warnings_of(evaluation: Evaluation) -> list[str]:
 
 
 def least_sure(evaluation: Evaluation, columns: Sequence[Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return a table of the rows with the largest standard deviation, with the reason and some columns."""
+    """Return header and rows of a table of the most uncertain predictions, with reasons and some columns."""
     shown = list(columns)[:3]
     values = [evaluation.view.column(name) for name in shown]
     head = ("row", "predicted", f"{percent(LEVEL)} interval", "observed", "why", *map(str, shown))
@@ -116,7 +116,7 @@ _LINKS: dict[type, str] = {
 
 
 def how_made(evaluation: Evaluation, n_given: int) -> list[tuple[str, str]]:
-    """Return the model, its parameters, rows, seed and versions."""
+    """Return pairs of name and text that describe the model: parameters, numbers of rows, seed, package versions."""
     model, n = evaluation.model, len(evaluation.y)
     defaults = inspect.signature(type(model)).parameters
     changed = [
@@ -147,7 +147,7 @@ def how_made(evaluation: Evaluation, n_given: int) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence about a model, and its state: "good", "fair" or "poor"."""
+    """The main sentence of the HTML report, and the quality of the model: "good", "fair" or "poor"."""
 
     sentence: str
     state: str
@@ -155,7 +155,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class KeyNumber:
-    """A number with its uncertainty, the same for predicting the mean, and its meaning."""
+    """A score of the model with its uncertainty, the same score of always predicting the mean, and its meaning."""
 
     name: str
     value: str
@@ -164,7 +164,7 @@ class KeyNumber:
 
 
 def verdict_of(evaluation: Evaluation, target: str) -> Verdict:
-    """Return the error, how it compares with that of the mean, and the coverage, in one sentence."""
+    """Return a sentence with the error, a comparison with always predicting the mean, and the coverage."""
     own, base = evaluation.own_scores["absolute"], evaluation.baseline_scores["absolute"]
     gain = 1.0 - own.mean() / base.mean() if base.mean() > 0 else 0.0
     apart = base - own
@@ -185,7 +185,7 @@ def verdict_of(evaluation: Evaluation, target: str) -> Verdict:
 
 
 def judge_calibration(evaluation: Evaluation) -> tuple[str, str]:
-    """Return a phrase about the coverage of intervals, and the resulting state of the verdict."""
+    """Return a phrase about the coverage of intervals, and their quality: "good", "fair" or "poor"."""
     n, share = len(evaluation.y), float(evaluation.held.mean())
     low, high = chance_of(n, LEVEL)
     if n < _MIN_ROWS:
@@ -200,7 +200,7 @@ def judge_calibration(evaluation: Evaluation) -> tuple[str, str]:
 
 
 def pit_chance(evaluation: Evaluation) -> float:
-    """Return the probability of a PIT histogram as uneven as this one, if predictions were calibrated."""
+    """Return the p-value of a chi-squared test that the PIT histogram is uniform, as for calibrated predictions."""
     return float(stats.chisquare(evaluation.pit_counts).pvalue)
 
 
@@ -212,11 +212,11 @@ _MEASURES: tuple[tuple[str, str, str], ...] = (
     (f"Coverage of {percent(LEVEL)} intervals", "held", f"should be near {percent(LEVEL)}"),
     (f"Width of {percent(LEVEL)} intervals", "width", "median over the rows; narrow is good if the coverage is right"),
 )
-"""For each measure its name, its key in the scores of an evaluation, and its meaning."""
+"""Name, key in ``Evaluation.own_scores``, and meaning of each score."""
 
 
 def key_numbers(evaluation: Evaluation) -> list[KeyNumber]:
-    """Return each measure with its bootstrap standard error, of the model and of predicting the mean."""
+    """Return the scores of the model and of always predicting the mean, with bootstrap standard errors."""
     weights = resample(len(evaluation.y))
 
     def with_bootstrap_error(key: str, scores: FloatArray) -> str:
@@ -237,7 +237,7 @@ def key_numbers(evaluation: Evaluation) -> list[KeyNumber]:
 
 
 def tiles(evaluation: Evaluation) -> list[dict[str, str]]:
-    """Return the four numbers in large letters: error, gain over the mean, coverage, and width."""
+    """Return the four main numbers of the report: error, gain over always predicting the mean, coverage, and width."""
     own, base = evaluation.own_scores, evaluation.baseline_scores
     weights = resample(len(evaluation.y))
     errors = weights @ own["absolute"]

@@ -1,4 +1,4 @@
-"""The model in the page, as JSON, and the inputs by which a reader changes a row."""
+"""The model in the HTML report, as JSON, and the form fields with which a reader changes a row."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
 
 MAX_BYTES = 8_000_000
-"""Maximum size of a model in a page, in bytes; densities of neighbours of a larger one are omitted, then all of it."""
+"""Maximum size of a model in a report, in bytes; a larger one is stored without densities of neighbours or omitted."""
 
 _MAX_DOUBLES = 40_000
-"""Maximum number of coordinates of prototypes that are stored in double precision."""
+"""Number of coordinates of prototypes from which they are stored in single precision."""
 
 _SECONDS_PER_DAY = 86_400.0
 
 _STEPS = 200
-"""Number of steps of a slider."""
+"""Approximate number of steps of a slider."""
 
 _ENCODED = ("kind", "fill", "missing", "cycles", "inputs")
-"""Keys of a described column that the page needs."""
+"""Keys of a column's description from which the report computes network inputs."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """A model as JSON, or None with the reason in ``note``, which also names what the page cannot show.
+    """A model as JSON, or None if it is omitted. ``note`` explains what the report omits and why.
 
-    Without the key "density" the page computes what ``model.without_shape()`` predicts.
+    Without the key "density", the report predicts without densities of neighbours, as ``model.without_shape()``.
     """
 
     model: dict[str, Any] | None
@@ -42,7 +42,7 @@ class Payload:
 
 
 def payload_of(model: Any, *, most_bytes: int = MAX_BYTES) -> Payload:
-    """Return a fitted model as JSON, if it consists of networks and is small enough."""
+    """Return a fitted model as JSON; it is omitted if its members are not networks, or if it is too large."""
     try:
         described = describe_model(getattr(model, "model_", None))
     except NotDescribedError as reason:
@@ -76,13 +76,13 @@ def payload_of(model: Any, *, most_bytes: int = MAX_BYTES) -> Payload:
 
 
 _NAMES = {"u1": "u8", "i1": "i8", "u2": "u16", "i2": "i16", "u4": "u32", "i4": "i32", "f4": "f32", "f8": "f64"}
-"""Types of arrays by NumPy's code, as the page calls them."""
+"""Names of array types for the JavaScript of the report, by NumPy's type code."""
 
 
 def as_json(value: Any) -> Any:
-    """Encode the arrays of a description as texts by type; integers are stored in the smallest type.
+    """Replace arrays in a nested structure by base64 texts, each with the name of its type.
 
-    The page reads a type by its name, so any type that holds the numbers will do.
+    Whole numbers are stored in the smallest type that holds them; the report reads each type by its name.
     """
     if isinstance(value, dict):
         return {name: as_json(part) for name, part in value.items()}
@@ -100,9 +100,9 @@ def as_json(value: Any) -> Any:
 
 
 def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, Any]:
-    """Return one input per column, the encoder of the columns, the names of the model's inputs, and rows to start from.
+    """Return one form field per column, the encoders, the names of network inputs, and rows to start from.
 
-    ``order`` are the columns in the order in which the page shows them.
+    ``order`` are the columns in the order in which the report shows them.
     """
     model, view = evaluation.model, evaluation.view
     columns = input_columns(model)
@@ -115,7 +115,7 @@ def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, A
     for name, field in zip(view.names, fields, strict=True):
         field.update(name=str(name), place=order.index(name))
     rows = [{**row, "values": values_of(evaluation, codes, row["row"])} for row in _starting_rows(evaluation)]
-    # What the page needs to compute the inputs of each column.
+    # What the report needs to compute the network inputs of each column.
     encoders = None if columns is None else [{k: column[k] for k in _ENCODED if k in column} for column in columns]
     for encoder in encoders or ():
         if "inputs" in encoder:
@@ -124,7 +124,7 @@ def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, A
 
 
 def codes_of(evaluation: Evaluation) -> list[FloatArray]:
-    """Return the codes of each column, (n, codes); of an array the numbers of the column, (n, 1)."""
+    """Return the numbers (n, codes) that stand for each column's values; for an array, its own numbers (n, 1)."""
     view = evaluation.view
     if input_columns(evaluation.model) is None:
         return [view.column(name).values[:, None] for name in view.names]
@@ -132,7 +132,7 @@ def codes_of(evaluation: Evaluation) -> list[FloatArray]:
 
 
 def _field(column: dict[str, Any], codes: FloatArray) -> dict[str, Any]:
-    """Return the input of a page for a column: a slider, a menu, a date, or a fixed value."""
+    """Return the form field for a column: a slider, a menu, a date, or a fixed value."""
     kind, has_missing = column["kind"], column.get("missing", False)
     if kind in ("number", "duration"):
         known = codes[codes[:, 1] == 0.0, 0] if has_missing else codes[:, 0]
@@ -151,14 +151,14 @@ def _field(column: dict[str, Any], codes: FloatArray) -> dict[str, Any]:
 
 
 def _slider(known: FloatArray) -> dict[str, Any]:
-    """Return the slider of a column of numbers; its ends are those of the rows."""
+    """Return the slider of a numeric column; it goes from the lowest to the highest known value."""
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     are_whole = bool((known == np.round(known)).all())
     if low == high:
         low, high = low - 1.0, high + 1.0
     step = (high - low) / _STEPS
     unit = 10.0 ** np.floor(np.log10(step))
-    # The largest of 1, 2 and 5 times a power of ten that is not larger.
+    # Round the step down to 1, 2 or 5 times a power of ten.
     step = float(f"{unit * max(factor for factor in (1, 2, 5) if factor * unit <= step * 1.0000001):.3g}")
     if are_whole and high - low >= 1.0:
         step = 1.0
@@ -166,7 +166,7 @@ def _slider(known: FloatArray) -> dict[str, Any]:
 
 
 def values_of(evaluation: Evaluation, codes: Sequence[FloatArray], i: int) -> list[Any]:
-    """Return the values of a row for the page: numbers, dates, menu positions, or codes with a text."""
+    """Return the values of row ``i`` for the form fields: numbers, dates, menu positions, or a text with its codes."""
     columns, view = input_columns(evaluation.model), evaluation.view
     if columns is None:
         return [float(values[i, 0]) for values in codes]
@@ -185,7 +185,7 @@ def values_of(evaluation: Evaluation, codes: Sequence[FloatArray], i: int) -> li
 
 
 def _starting_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return rows to start from: a typical one, and those with the most extreme predictions and errors."""
+    """Return rows from which a reader can start: a typical one, and ones with extreme predictions or errors."""
     mean, std = evaluation.mean, evaluation.std
     ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable") for values in (mean, std)]
     chosen = {

@@ -1,8 +1,8 @@
 """Model files: arrays and a JSON document in one safetensors file, checked before any object is created from it.
 
-A value may consist of numbers, text, None, arrays, lists, tuples, dicts with text keys, and objects of stored classes,
-whose attributes have the names of the arguments of their constructor. Nothing else is created from a file. So a file
-cannot contain code, and all fields of an object follow its schema.
+A model may consist of numbers, text, None, arrays, lists, tuples, dicts with text keys, and objects of classes with the
+decorator ``stored``, whose attributes have the names of the arguments of their constructor. Nothing else is created
+from a file. So a file cannot contain code, and every field of an object is checked by the rule for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bdkn.storage.fields import STORED, WrongContentError, schema_of
 
 FORMAT = "bdkn model"
 VERSION = 3
-"""Version of the format; files of other versions are refused."""
+"""Version of the format of model files; files of other versions are refused."""
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
@@ -42,28 +42,28 @@ _TYPES = {
     "F32": "<f4",
     "F64": "<f8",
 }
-"""NumPy types of arrays, by their names in a file."""
+"""NumPy types of arrays, by the names of these types in a safetensors file."""
 
 _MAX_HEADER = 100_000_000
 """Maximum size of the header of a safetensors file, in bytes."""
 
 _MAX_AXES = 8
-"""Maximum number of axes of an array."""
+"""Maximum number of axes of an array in a model file."""
 
 _MAX_LENGTH = 2**40
-"""Maximum length of an axis of an array; an array without entries may declare any shape."""
+"""Maximum length of an axis of an array in a model file; an empty array could have any shape without this limit."""
 
 _MAX_DEPTH = 100
-"""Maximum depth of nested values; a stack of regressors has depth nine."""
+"""Maximum depth of nested values in a model file; a stack of regressors has depth nine."""
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Document) -> None:
-    """Write arrays and document to a temporary file in the same folder, then rename it to ``path``."""
+    """Write arrays and a JSON document to a temporary file in the same folder, then rename it to ``path``."""
     replace_file(Path(path), to_bytes(arrays, document))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
-    """Read the arrays and the document of a file that ``write`` wrote."""
+    """Return the arrays and the JSON document of a model file; raise ``ModelFileError`` if it is damaged."""
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file in it")
@@ -80,7 +80,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
 
 
 def to_bytes(arrays: Mapping[str, NDArray[Any]], document: Document) -> bytes:
-    """Return the content of a file with these arrays and this document."""
+    """Return the bytes of a model file with these arrays and this JSON document."""
     from safetensors.numpy import save
 
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -91,9 +91,9 @@ def to_bytes(arrays: Mapping[str, NDArray[Any]], document: Document) -> bytes:
 
 
 def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
-    """Return arrays and document of the content of the file ``path``; raise ``ModelFileError`` if it is damaged.
+    """Return the arrays and the JSON document in the bytes of a model file; raise ``ModelFileError`` if damaged.
 
-    The memory used is at most a few times the size of the file, whatever the file declares.
+    The memory used is at most a few times the size of the file, even if the file claims to have larger arrays.
     """
     from safetensors import SafetensorError, deserialize
 
@@ -114,14 +114,14 @@ def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
 
 
 def _check_start(start: bytes, size: int, path: str) -> None:
-    """Raise if the first bytes are not those of a safetensors file, before a large file is read."""
+    """Raise if a file of ``size`` bytes does not start as a safetensors file does; used before all of it is read."""
     length = int.from_bytes(start, "little")
     if len(start) < 8 or not 2 <= length <= min(size - 8, _MAX_HEADER):
         raise _damaged(path, "it does not begin as a safetensors file")
 
 
 def _metadata(content: bytes, path: str) -> dict[str, str]:
-    """Return the metadata in the header of a safetensors file."""
+    """Return the metadata in the header of a safetensors file, given the bytes of the file."""
     length = int.from_bytes(content[:8], "little")
     header = _parse_json(content[8 : 8 + length].decode("utf-8"), path)
     found: dict[str, str] = header.get("__metadata__") or {}
@@ -129,7 +129,7 @@ def _metadata(content: bytes, path: str) -> dict[str, str]:
 
 
 def _parse_json(text: str, path: str) -> Any:
-    """Return the value of a JSON text; raise if it is invalid, repeats a name, or is nested too deeply."""
+    """Parse a JSON text; raise ``ModelFileError`` if it is invalid, repeats a key, or is nested too deeply."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -174,7 +174,7 @@ def _damaged(path: str, reason: str) -> ModelFileError:
 
 
 def _checksum(arrays: Arrays, text: str) -> str:
-    """Return a digest of arrays and document; safetensors itself does not detect a changed number."""
+    """Return a hash of arrays and document, to detect damaged files; safetensors itself has no checksum."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -184,7 +184,7 @@ def _checksum(arrays: Arrays, text: str) -> str:
 
 
 def pack(value: object, arrays: Arrays, name: str) -> Any:
-    """Return ``value`` as JSON; its arrays are added to ``arrays`` under names that begin with ``name``."""
+    """Convert a value to JSON data; its arrays are stored in ``arrays``, under names that begin with ``name``."""
 
     def inner(part: object, key: object) -> Any:
         return pack(part, arrays, f"{name}.{key}")
@@ -213,10 +213,10 @@ def pack(value: object, arrays: Arrays, name: str) -> Any:
 
 
 def unpack(tree: Any, arrays: Arrays, name: str) -> Any:
-    """Return the value that ``pack`` converted to ``tree`` and ``arrays`` under that name.
+    """Create a value from the JSON data ``tree`` and the arrays of a file; the inverse of ``pack``.
 
-    Every object is checked before it is created. Every array must have the name of its place, and is removed from
-    ``arrays``. Raise ``ModelFileError`` if something is wrong.
+    The fields of every object are checked before it is created. The name of an array must be its position in the tree;
+    arrays are removed from ``arrays`` when they are used. Raise ``ModelFileError`` if a value is not allowed.
     """
 
     def value(tree: Any, place: str, depth: int) -> Any:

@@ -1,7 +1,7 @@
 """Write files completely or not at all, and by one process at a time.
 
-A file is written under a temporary name in the same folder, with the ending ``.part``, and renamed when it is complete.
-Its writer keeps it locked, so that other processes recognise the parts of processes that were killed.
+A file is written as a temporary file in the same folder, with the ending ``.part``, and renamed when it is complete.
+The writing process keeps it locked: other processes recognise files that a killed process left, as these have no lock.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from bdkn.errors import InvalidParameterError
 
 try:
     import fcntl
-except ImportError:  # Windows, where an open file cannot be removed, and so needs no lock
+except ImportError:  # on Windows no locks are needed, since an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 _PART_NAME = re.compile(r"\..*\.[0-9]+\.[0-9a-f]{8}\.part", re.DOTALL)
 
 _MAX_NAME = 80
-"""Maximum length of the name of the target within the name of a part, in bytes; file systems allow 255 in all."""
+"""Maximum length, in bytes, of the target's name in the name of its temporary file; file systems allow 255 in all."""
 
 _ABANDONED = 24 * 3600.0
-"""Age of a part, in seconds, after which it is removed on file systems without locks."""
+"""Age of a temporary file, in seconds, after which it is removed on file systems without locks."""
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write, which is renamed to ``target`` when the block ends without an error.
+    """Yield an open temporary file, which is renamed to ``target`` when the block ends without an error.
 
-    Readers see either the old or the new content, never a part of it. A link is kept, and its target is replaced. A
-    file that is replaced keeps its mode and, where permitted, its owner; a new file has the mode of the umask. A writer
-    that is killed may leave a hidden ``.part`` file beside the target, which is never read; it is removed when a file
-    is next written to this folder.
+    Readers see either the old or the new content, never a part of it. If ``target`` is a symbolic link, the file that
+    it points to is replaced. A file that is replaced keeps its permissions and, where possible, its owner; a new file
+    has the permissions of the umask. A process that is killed may leave a hidden ``.part`` file in the folder, which is
+    never read; it is removed when a file is next written to this folder.
     """
     path = _check_target(target)
     remove_abandoned_parts(path.parent)
@@ -50,7 +50,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
             _copy_mode(path, part)
             if os.name != "nt":
-                os.replace(part, path)  # while the part is locked, so that no process removes it as abandoned
+                os.replace(part, path)  # while the file is locked, so that no process removes it as abandoned
         if os.name == "nt":  # Windows cannot rename an open file
             os.replace(part, path)
     finally:
@@ -64,7 +64,7 @@ def replace_file(target: Path, content: bytes) -> None:
 
 
 def _check_target(target: Path) -> Path:
-    """Return the path of a file that can be replaced or created, with links followed; raise if there is none."""
+    """Return the path without symbolic links; raise unless a file can be created or replaced there."""
     path = Path(os.path.realpath(target))
     if path.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file in it")
@@ -81,7 +81,7 @@ def _check_target(target: Path) -> Path:
 
 
 def open_part(target: Path) -> tuple[Path, BinaryIO]:
-    """Create a temporary part of a file; return its path and the open, locked file."""
+    """Create a locked temporary file in the folder of ``target``; return its path and the open file."""
     start = os.fsencode(target.name)[:_MAX_NAME].decode(errors="ignore")
     while True:
         part = target.with_name(f".{start}.{os.getpid()}.{os.urandom(4).hex()}.part")
@@ -95,7 +95,7 @@ def open_part(target: Path) -> tuple[Path, BinaryIO]:
 
 
 def _lock_part(file: BinaryIO) -> bool:
-    """Lock a new part; return False if another process has removed it as abandoned before it was locked."""
+    """Lock a new temporary file; return False if another process removed it as abandoned before it was locked."""
     if fcntl is None:
         return True
     try:
@@ -106,7 +106,7 @@ def _lock_part(file: BinaryIO) -> bool:
 
 
 def remove_abandoned_parts(folder: Path) -> None:
-    """Remove the parts in a folder whose writers are no longer alive."""
+    """Remove the temporary files in a folder that were left by processes that no longer run."""
     with suppress(OSError), os.scandir(folder) as entries:
         for path in [Path(entry.path) for entry in entries if entry.name.endswith(".part")]:
             with suppress(OSError):
@@ -114,9 +114,9 @@ def remove_abandoned_parts(folder: Path) -> None:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove a file if it is a part whose writer is no longer alive.
+    """Remove a file if it is a temporary file that was left by a process that no longer runs.
 
-    On a file system without locks, the writer of a part that is less than a day old counts as alive.
+    On a file system without locks, a temporary file that is less than a day old is kept.
     """
     if _PART_NAME.fullmatch(path.name) is None or path.is_symlink() or not path.is_file():
         return
@@ -135,7 +135,7 @@ def remove_abandoned(path: Path) -> None:
 
 
 def _copy_mode(path: Path, part: Path) -> None:
-    """Set the mode and the owner of a part to those of the file that it replaces."""
+    """Give the temporary file ``part`` the permissions and the owner of the file ``path`` that it will replace."""
     try:
         old = path.stat()
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def locked(path: Path, notify: Callable[[str], None] | None = None) -> Iterator[
     """Lock a path until the block ends; other processes that lock the same path wait.
 
     The path must exist. If the file is replaced in the block, waiting processes continue with the new file. The lock of
-    a process that is killed is released. There are no locks on Windows and on some file systems. ``notify`` is called
+    a process that is killed is released. On Windows and on some file systems nothing is locked. ``notify`` is called
     with a message if this process must wait.
     """
     descriptor = _lock_path(path, notify) if fcntl is not None else None
@@ -163,7 +163,7 @@ def locked(path: Path, notify: Callable[[str], None] | None = None) -> Iterator[
 
 
 def _lock_path(path: Path, notify: Callable[[str], None] | None) -> int | None:
-    """Return the descriptor of the open and locked file at a path, None if there are no locks."""
+    """Open and lock the file at a path; return its file descriptor, None if the file system has no locks."""
     while True:
         descriptor = os.open(path, os.O_RDONLY)
         try:

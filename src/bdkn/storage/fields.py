@@ -1,4 +1,4 @@
-"""Declaration of stored classes: the annotations of a class are also the schema of its objects in a file.
+"""Declaration of classes whose objects can be stored in a file: annotations of fields are the rules for their values.
 
 ::
 
@@ -8,16 +8,16 @@
         slopes: Annotated[FloatArray, floats("p")]
         intercept: float = 0.0
 
-The annotation of an array states its shape. A symbol in shapes stands for the same number, at least 1, in all fields of
-an object: with ``floats("H")`` for a mean and ``floats("H", "H")`` for a root, the root must have the size of the mean.
-``"H+1"`` is one more than H, ``"*"`` any number, and ``...`` any number of axes. ``sizes`` binds symbols to the sizes
-of a nested object or a tuple. A method ``check(self)`` of the class may raise ``WrongContentError`` or an error of this
-library if fields are not consistent.
+The annotation of an array gives its shape. A symbol in shapes stands for the same number, at least 1, in all fields of
+an object: with ``floats("H")`` for a vector and ``floats("H", "H")`` for a matrix, both must have the same length.
+``"H+1"`` is one more than H, ``"*"`` any number, and ``...`` any number of axes. With ``sizes`` a symbol also stands
+for a size of another value, such as the length of a tuple. A method ``check(self)`` of the class may raise
+``WrongContentError`` or another error of this library if fields are not consistent.
 
-Plain annotations need no further declaration: finite numbers, text, truth values, tuples, lists, stored classes, base
-classes of stored classes, literals, and unions of classes.
+Fields of these types need no rule in their annotation: finite numbers, text, truth values, tuples, lists, stored
+classes, base classes of stored classes, literals, and unions of classes.
 """
-# ruff: noqa: D102 - the docstring of a content class describes the values that its only method accepts
+# ruff: noqa: D102 - the docstring of a class of rules describes the values that its only method accepts
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ import numpy as np
 from bdkn.errors import BDKNError
 
 Sizes = dict[str, int]
-"""Sizes by symbol, such as {"H": 5}."""
+"""Type of a dict of the numbers that symbols in array shapes stand for, such as {"H": 5}."""
 
 Shape = tuple[str | int | EllipsisType, ...]
-"""Number or symbol of each axis of an array."""
+"""Type of the shape of an array: for each axis its length or a symbol for the length, such as (2, "H")."""
 
 _MAX_INTEGER = 2**63 - 1
-"""Maximum absolute value of an integer."""
+"""Maximum absolute value of an integer in a file."""
 
 _MAX_ENTROPY = 2**1024
-"""Exclusive upper bound of the entropy of a seed."""
+"""Number below which the integers of a random seed in a file must be."""
 
 
 class WrongContentError(Exception):
-    """A value in a file does not follow its schema; readers of files convert it to ``ModelFileError``."""
+    """Error for a value in a file that is not allowed; functions that read files convert it to ``ModelFileError``."""
 
 
 def must(condition: bool | np.bool_, text: str) -> None:
-    """Raise ``WrongContentError`` with this text unless a condition is true."""
+    """Raise ``WrongContentError`` with the message ``text`` unless the condition is true."""
     if not condition:
         raise WrongContentError(text)
 
 
 class Content(Protocol):
-    """Rule for the values of a field.
+    """Interface of rules for the values that a field of a stored class may have.
 
-    A call with a value and the known sizes raises ``WrongContentError`` unless the value is allowed. Symbols that occur
-    for the first time are added to the sizes.
+    A call with a value raises ``WrongContentError`` unless the value is allowed. ``sizes`` has the numbers that symbols
+    in array shapes stand for; a symbol that occurs for the first time is added.
     """
 
     def __call__(self, value: Any, sizes: Sizes) -> None: ...
@@ -69,7 +69,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class Array:
-    """Array with a given type and shape, and entries of at least ``low`` and greater than ``above``."""
+    """Rule for a field: an array of one of ``types`` with a shape, and entries >= ``low`` and > ``above``."""
 
     shape: Shape
     types: tuple[str, ...]
@@ -101,28 +101,28 @@ def floats(
     low: float = -math.inf,
     above: float = -math.inf,
 ) -> Array:
-    """Return the content of an array of floating-point numbers, by default in double precision."""
+    """Return the rule for a field that is an array of floating-point numbers, by default in double precision."""
     return Array(shape, types, finite=finite, low=low, above=above)
 
 
 def singles(*shape: str | int, above: float = -math.inf) -> Array:
-    """Return the content of an array in single precision."""
+    """Return the rule for a field that is an array of numbers in single precision."""
     return Array(shape, ("f4",), above=above)
 
 
 def integers(*shape: str | int, types: tuple[str, ...] = ("i8", "i4"), low: float = 0) -> Array:
-    """Return the content of an array of integers."""
+    """Return the rule for a field that is an array of integers."""
     return Array(shape, types, low=low)
 
 
 def flags(*shape: str | int) -> Array:
-    """Return the content of an array of truth values."""
+    """Return the rule for a field that is an array of truth values."""
     return Array(shape, ("b1",))
 
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from ``low`` to ``high``, greater than ``above``; ``infinite`` and ``nan`` permit these."""
+    """Rule for a field: a number from ``low`` to ``high``, > ``above``; infinity and nan only if allowed."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -148,12 +148,12 @@ class Number:
 Positive = Annotated[float, Number(above=0.0)]
 NonNegative = Annotated[float, Number(low=0.0)]
 Extended = Annotated[float, Number(nan=True, infinite=True)]
-"""A number, infinity or NaN."""
+"""Annotation of a field that may be any number, infinity or nan."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """True or False."""
+    """Rule for a field: True or False."""
 
     def __call__(self, value: Any, sizes: Sizes) -> None:
         must(type(value) is bool, f"must be true or false; got {_type_name(value)}")
@@ -161,7 +161,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Text:
-    """A text of any length."""
+    """Rule for a field: a text of any length."""
 
     def __call__(self, value: Any, sizes: Sizes) -> None:
         must(type(value) is str, f"must be a text; got {_type_name(value)}")
@@ -169,7 +169,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some numbers or texts, which must also have the same type."""
+    """Rule for a field: equal to one of ``values`` (numbers or texts), and of the same type."""
 
     values: Collection[Any]
 
@@ -180,7 +180,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Maybe:
-    """None, or a value of another content."""
+    """Rule for a field: None, or a value that follows the rule ``content``."""
 
     content: Content
 
@@ -191,7 +191,7 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Items:
-    """A tuple, or a list, of any length; each value follows the same rule ``content``."""
+    """Rule for a field: a tuple or list of any length, in which each value follows the rule ``content``."""
 
     content: Content
     container: type[list[Any]] | type[tuple[Any, ...]] = tuple
@@ -204,7 +204,7 @@ class Items:
 
 
 class Fixed:
-    """A tuple of a fixed number of values, each with its own content."""
+    """Rule for a field: a tuple of fixed length, with a rule in ``contents`` for each of its values."""
 
     def __init__(self, *contents: Content) -> None:
         self.contents = contents
@@ -218,7 +218,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Plain:
-    """Number, text, truth value or None; unless ``single``, also lists, tuples and dicts of these."""
+    """Rule for a field: a number, text, truth value or None; unless ``single``, also a list, tuple or dict of these."""
 
     single: bool = False
 
@@ -232,7 +232,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Named:
-    """A dict of values of one content, or of any values."""
+    """Rule for a field: a dict, in which each value follows the rule ``content`` (None: any values)."""
 
     content: Content | None = None
 
@@ -245,7 +245,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Entropy:
-    """Entropy of a seed: None, or one or several integers >= 0 of up to 1024 bits."""
+    """Rule for a field with a random seed: None, or one or several integers >= 0 of up to 1024 bits."""
 
     def __call__(self, value: Any, sizes: Sizes) -> None:
         numbers = value if isinstance(value, list | tuple) else [] if value is None else [value]
@@ -254,7 +254,7 @@ class Entropy:
 
 
 class Instance:
-    """An object of one of some classes; a class is given by itself or by its name."""
+    """Rule for a field: an object of one of the given classes; each class is given by itself or by its name."""
 
     def __init__(self, *classes: type | str) -> None:
         self.names = tuple(cls if isinstance(cls, str) else cls.__name__ for cls in classes)
@@ -266,7 +266,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Either:
-    """A value of the content ``first`` if its type is ``cls``, otherwise of the content ``second``."""
+    """Rule for a field: a value of the type ``cls`` follows the rule ``first``, any other value the rule ``second``."""
 
     cls: type
     first: Content
@@ -278,7 +278,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Sized:
-    """A value of another content; for each symbol, a function of the value returns the size that it stands for."""
+    """Rule for a field: as ``content``; in addition, symbols of array shapes, such as H, are functions of the value."""
 
     symbols: dict[str, Callable[[Any], int]]
     content: Content | None = None
@@ -298,7 +298,7 @@ def sizes(**symbols: str | Callable[[Any], int]) -> Sized:
 
 
 def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
-    """Check a value; an error message begins with its place in the file."""
+    """Check a value by the rule ``content``; the error message begins with ``place``, its position in the file."""
     try:
         content(value, sizes)
     except WrongContentError as error:
@@ -306,7 +306,7 @@ def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
 
 
 def bind(sizes: Sizes, symbol: str | int | EllipsisType, size: int) -> bool:
-    """Return whether a symbol has this size; a new symbol gets it."""
+    """Return whether an axis of this size agrees with its symbol in a shape; a new symbol is added to ``sizes``."""
     if isinstance(symbol, int):
         return size == symbol
     if symbol == "*" or isinstance(symbol, EllipsisType):
@@ -321,7 +321,7 @@ def _type_name(value: object) -> str:
 
 
 def _shape_text(shape: Shape, sizes: Sizes) -> str:
-    """Return a shape as text, with the numbers of its symbols."""
+    """Return a shape as text for an error message, with the numbers that its symbols stand for."""
     known = [f"{symbol} = {sizes[symbol]}" for symbol in dict.fromkeys(shape) if symbol in sizes]
     return f"({', '.join(map(str, shape))})" + (f" with {', '.join(known)}" if known else "")
 
@@ -329,11 +329,11 @@ def _shape_text(shape: Shape, sizes: Sizes) -> str:
 _Class = TypeVar("_Class", bound=type)
 
 STORED: dict[str, type] = {}
-"""Stored classes by name; objects of other classes are never created from a file."""
+"""Classes whose objects can be stored in a file, by name; objects of other classes are never created from a file."""
 
 
 def stored(cls: _Class) -> _Class:
-    """Register a class whose objects can be stored in a file; symbols in its ``may_be_empty`` may stand for 0."""
+    """Register a class, so that its objects can be stored; sizes with a symbol in its ``may_be_empty`` can be 0."""
     other = STORED.get(cls.__name__, cls)
     if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(f"a class named {cls.__name__} is stored already, that of {other.__module__}")
@@ -343,14 +343,14 @@ def stored(cls: _Class) -> _Class:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Contents of the fields of a stored class, and the names of the fields without a default."""
+    """Rules for the values of the fields of a stored class, and the names of the fields without a default."""
 
     cls: type
     fields: Mapping[str, Content]
     required: frozenset[str]
 
     def make(self, values: Mapping[str, Any]) -> Any:
-        """Return an object with these fields; raise ``WrongContentError`` if they do not follow the schema."""
+        """Create an object with these fields; raise ``WrongContentError`` if their values do not follow the rules."""
         if not self.required <= values.keys() <= self.fields.keys():
             unknown, absent = sorted(values.keys() - self.fields.keys()), sorted(self.required - values.keys())
             raise WrongContentError(f"has no field {unknown[0]!r:.80}" if unknown else f"needs the field {absent[0]!r}")
@@ -372,7 +372,7 @@ class Schema:
 
 @cache
 def schema_of(cls: type) -> Schema:
-    """Return the schema of a stored class, derived from its annotations at first use."""
+    """Return the rules for the fields of a stored class, derived from their annotations at first use."""
     hints, parameters = get_type_hints(cls, include_extras=True), inspect.signature(cls).parameters
     fields = {}
     for name in parameters:
@@ -385,7 +385,7 @@ def schema_of(cls: type) -> Schema:
 
 
 def content_of(hint: Any) -> Content:
-    """Return the content that an annotation declares."""
+    """Return the rule for the values of a field with this type annotation, such as ``Number()`` for ``float``."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _content_of_annotated(*parts)
@@ -406,18 +406,18 @@ def content_of(hint: Any) -> Content:
 
 
 _PLAIN: dict[Any, Content] = {bool: Flag(), int: Number(whole=True), float: Number(), str: Text()}
-"""Contents of annotations that are plain types."""
+"""Rules for the values of fields whose annotation is a plain type."""
 
 
 def _content_of_annotated(hint: Any, *notes: Any) -> Content:
-    """Return the rule for values of ``Annotated[hint, *notes]``: the first in ``notes``, or else that of ``hint``."""
+    """Return the rule for values of ``Annotated[hint, *notes]``: the first rule in ``notes``, else one for ``hint``."""
     types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     others = tuple(one for one in types if one is not NoneType)
     contents: list[Content] = [note for note in notes if not isinstance(note, Sized)]
     content = contents[0] if contents else _content_of_union(others)
     if others == (int,) and isinstance(content, Number):
         content = replace(content, whole=True)
-    for note in notes:  # sizes are checked in addition
+    for note in notes:  # symbols of array shapes are checked in addition
         if isinstance(note, Sized):
             content = replace(note, content=content)
     return Maybe(content) if NoneType in types else content

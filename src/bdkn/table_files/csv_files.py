@@ -1,4 +1,4 @@
-"""CSV files: their dialect, their columns as Arrow tables, and errors that name the line.
+"""CSV files: detection of their dialect, reading into Arrow tables, and errors that name the line.
 
 Arrow reads the files. When it fails, the file is read once more with the module csv, to find the line for the message.
 """
@@ -25,7 +25,7 @@ MISSING = ("", "#N/A", "N/A", "n/a", "NA", "<NA>", "NaN", "nan", "-NaN", "-nan",
 """Texts that stand for a missing value."""
 
 UNNAMED = "unnamed column"
-"""Name of a first column whose name is empty: many programs write the names of rows there."""
+"""Name for a first column whose name is empty; many programs write row numbers into such a column."""
 
 _ASSUMED_ENCODING = "windows-1252"
 """Encoding of a file that is not in UTF-8 and has no byte order mark."""
@@ -75,7 +75,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file and its dialect; ``head`` are the bytes that were read from standard input to detect it, else None."""
+    """A CSV file and its dialect. For standard input, ``head`` holds the bytes from which the dialect was detected."""
 
     path: str
     format: TableFormat
@@ -131,7 +131,7 @@ class CsvFile:
         return read(dict.fromkeys(codes, "text")) if codes else table
 
     def blocks(self, kinds: Mapping[str, str]) -> Iterator[Any]:
-        """Yield the columns ``kinds`` of the file in blocks of rows, as Arrow tables."""
+        """Yield blocks of rows as Arrow tables; ``kinds`` has the type of each column to read, by its name."""
         import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
@@ -149,7 +149,7 @@ class CsvFile:
 
     @contextmanager
     def _opened(self, content: bytes | None = None) -> Iterator[Any]:
-        """Yield the uncompressed bytes of the file, or ``content`` if given, as Arrow reads them."""
+        """Yield an open file for Arrow, with the uncompressed bytes of the file or, if given, with ``content``."""
         import pyarrow as pa
 
         if content is not None:
@@ -164,7 +164,7 @@ class CsvFile:
                 yield file
 
     def _options(self, block_bytes: int, kinds: Mapping[str, str], columns: list[str] | None) -> tuple[Any, ...]:
-        """Return the options of Arrow: for reading, parsing and converting."""
+        """Return Arrow's options for reading, for parsing and for converting a CSV file."""
         import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
@@ -188,7 +188,7 @@ class CsvFile:
 
     @contextmanager
     def _errors(self, kinds: Mapping[str, str]) -> Iterator[None]:
-        """Convert errors of Arrow to an error that names the line."""
+        """Convert errors of Arrow inside the block to an error that names the line."""
         import pyarrow as pa
 
         try:
@@ -264,7 +264,7 @@ def read_dates(column: Any) -> Any:
 
 
 def without_missing(column: Any) -> Any:
-    """Return a column of text with null in place of texts that stand for a missing value."""
+    """Return a text column in which texts that stand for a missing value, such as "NA", are null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -276,7 +276,7 @@ def without_missing(column: Any) -> Any:
 
 
 def _read_head(file: BinaryIO) -> tuple[bytes, bool]:
-    """Read the beginning of a file, with the whole header unless it is too long; also return whether this is all."""
+    """Read the beginning of a file, with the whole header unless it is too long; also return whether that is all."""
     parts, more = [], file.read(_HEAD_BYTES)
     while more:
         parts.append(more)
@@ -287,7 +287,7 @@ def _read_head(file: BinaryIO) -> tuple[bytes, bool]:
 
 
 def detect_dialect(head: bytes, place: str, *, delimiter: str | None = None, whole: bool = False) -> Dialect:
-    """Return the dialect of a CSV file that begins with ``head``; ``whole`` is whether these are all its bytes."""
+    """Return the dialect of a CSV file that begins with ``head``; ``whole`` is whether ``head`` is the whole file."""
     encoding, text = _decode(head)
     if "\0" in text:
         raise InvalidParameterError(
@@ -319,7 +319,7 @@ def detect_dialect(head: bytes, place: str, *, delimiter: str | None = None, who
 
 
 def check_header(header: Sequence[str], place: str) -> tuple[str, ...]:
-    """Return the names of the columns; raise if they are numbers, missing or repeated."""
+    """Return the column names in a header; raise if they are numbers, missing or repeated."""
     names = [name.strip() for name in header]
     if not names:
         raise InvalidParameterError(f"a table must have at least one column; {place} has none")
@@ -344,7 +344,7 @@ def check_header(header: Sequence[str], place: str) -> tuple[str, ...]:
 
 
 def _decode(head: bytes) -> tuple[str, str]:
-    """Return the encoding and the text of the beginning of a file."""
+    """Decode the beginning of a file; return its encoding and the text."""
     for mark, encoding in _MARKS.items():
         if head.startswith(mark):
             return encoding, head.decode(encoding, errors="ignore")
@@ -355,7 +355,7 @@ def _decode(head: bytes) -> tuple[str, str]:
 
 
 def _find_delimiter(lines: Sequence[str]) -> str:
-    """Return the delimiter by which most lines have as many cells as the first; a comma if none splits it."""
+    """Return the delimiter for which most lines have as many cells as the first line; a comma if there is none."""
 
     def merit(delimiter: str) -> tuple[float, int]:
         rows = _parsed(lines, delimiter)
@@ -366,7 +366,7 @@ def _find_delimiter(lines: Sequence[str]) -> str:
 
 
 def _parsed(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return the rows of some lines, up to a cell that is longer than the module csv permits."""
+    """Divide lines into cells; stop at a cell that is longer than the module csv permits."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
         rows.extend(row for row in csv.reader(lines, delimiter=delimiter) if row)
@@ -379,9 +379,9 @@ def _parsed(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 def _find_wrong_line(
     file: BinaryIO, dialect: Dialect, place: str, kinds: Mapping[str, str]
 ) -> InvalidParameterError | None:
-    """Return the error on the first line with a wrong number of cells, or with a cell that must be a number.
+    """Return an error about the first line with a wrong number of cells, or with a cell that is not a number.
 
-    None if there is no such line; ``kinds`` has the columns that must be numbers.
+    Return None if there is no such line. Columns with the kind "number" in ``kinds`` must hold numbers.
     """
     width = len(dialect.names)
     numbers = [j for j, name in enumerate(dialect.names) if kinds.get(name) == "number"]
@@ -448,7 +448,7 @@ def _open_line(text: io.TextIOWrapper, delimiter: str) -> int | None:
     unless another one follows directly.
     """
     line, first, closed_at, base, before = 1, 0, -2, 0, "\n"
-    start: int | None = None  # line of the cell that is open
+    start: int | None = None  # line in which a cell begins that is not yet closed
     while chunk := text.read(1 << 20):
         for found in re.finditer(r'["\n]', chunk):
             at = found.start()

@@ -14,16 +14,16 @@ from typing import Any, BinaryIO
 from bdkn.errors import InvalidParameterError, shown
 
 ALLOWED_BYTES = 1 << 26
-"""Expanded size that is allowed for any compressed file, in bytes."""
+"""Uncompressed size up to which every gzip file is read, in bytes."""
 
 MAX_EXPANSION = 100
-"""Maximum ratio of the expanded to the compressed size of larger files; for usual tables it is 3 to 20."""
+"""Maximum ratio of uncompressed to compressed size of larger gzip files; usual tables have 3 to 20."""
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
-"""Errors of reading a damaged or incomplete gzip file."""
+"""Types of errors that are raised when a damaged or incomplete gzip file is read."""
 
 STREAM = "-"
-"""Name of standard input or standard output, as CSV."""
+"""Path that stands for standard input or standard output, in the format CSV."""
 
 _ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
@@ -37,7 +37,7 @@ class _Bytes(io.RawIOBase):
 
 
 class Expanded(_Bytes):
-    """The expanded content of a gzip file; reading raises if it is implausibly large for the size of the file."""
+    """Stream of the uncompressed bytes of a gzip file; reading raises if they are too many for the file's size."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file: Any = gzip.open(path, "rb")  # noqa: SIM115
@@ -62,13 +62,13 @@ class Expanded(_Bytes):
 
 
 def open_binary(path: str | os.PathLike[str], *, packed: bool, buffer_bytes: int = 1 << 16) -> BinaryIO:
-    """Return a file open for reading, expanded if it is ``packed`` by gzip."""
+    """Open a file to read bytes; with ``packed``, it is a gzip file, which is uncompressed."""
     file: Any = io.BufferedReader(Expanded(path), buffer_bytes) if packed else open(path, "rb")  # noqa: SIM115
     return file  # type: ignore[no-any-return]
 
 
 class Replayed(_Bytes):
-    """The bytes ``head`` followed by those of ``rest``, a stream that cannot be read again."""
+    """Stream of the bytes ``head``, which were already read, followed by the other bytes of the stream ``rest``."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head, self._rest = io.BytesIO(head), rest
@@ -82,7 +82,7 @@ class Replayed(_Bytes):
 
 @dataclass(frozen=True)
 class TableFormat:
-    """Format of a file: "csv" or "parquet"; ``delimiter`` is None if it is to be detected."""
+    """Format of a table file; ``kind`` is "csv" or "parquet", and ``delimiter`` is None if it has to be detected."""
 
     kind: str
     delimiter: str | None = None
@@ -115,7 +115,7 @@ def check_input(path: str | os.PathLike[str]) -> None:
         mode = place.stat().st_mode
     except PermissionError:
         raise InvalidParameterError(f"{place} cannot be reached; check the permissions of its folder") from None
-    except (OSError, ValueError):  # it does not exist, is a circle of links, or has an invalid name
+    except (OSError, ValueError):  # it does not exist, is a link to itself, or has an invalid name
         raise InvalidParameterError(f"there is no file {shown(str(place))}; check the name and the folder") from None
     if stat.S_ISDIR(mode):
         raise InvalidParameterError(f"a table must be a file; got {place}, which is a folder: name a file in it")
@@ -129,7 +129,7 @@ def check_input(path: str | os.PathLike[str]) -> None:
 
 
 def check_name(place: Path) -> None:
-    """Raise unless a file can have this name."""
+    """Raise if the operating system does not allow a file with this name."""
     try:
         os.lstat(place)
     except FileNotFoundError:

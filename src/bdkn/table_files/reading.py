@@ -14,13 +14,13 @@ from bdkn.table_files.csv_files import CsvFile, check_header, without_missing
 from bdkn.table_files.formats import STREAM, check_input, format_of
 
 _INDEX_NAMES = re.compile(r"__index_level_\d+__")
-"""Columns in which pandas stores an index without a name."""
+"""Pattern of the names of Parquet columns in which pandas stores an index without a name."""
 
 ALLOWED_BYTES = 1 << 30
-"""Expanded size that is allowed for any Parquet file, in bytes."""
+"""Size in memory up to which every Parquet file is read, in bytes."""
 
 MAX_EXPANSION = 1000
-"""Maximum ratio of the expanded size to that of larger files; repeated values are stored once, so it may be large."""
+"""Maximum ratio of size in memory to file size, for larger files. It is high as files store repeated values once."""
 
 _NUMBER_BYTES = 8
 """Size of a number in memory, in bytes."""
@@ -37,7 +37,7 @@ def column_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def read_table(path: str | os.PathLike[str], notify: Callable[[str], None] = lambda note: None) -> Any:
-    """Return the whole table as a pandas data frame; ``notify`` is called with a note on each assumption."""
+    """Read a whole table file as a pandas data frame; ``notify`` is called with a note on each assumption."""
     require("pyarrow", "pandas", extra="files")
     csv_file = _csv_file(path, notify)
     if csv_file is not None:
@@ -50,10 +50,10 @@ def read_table(path: str | os.PathLike[str], notify: Callable[[str], None] = lam
 def open_blocks(
     path: str | os.PathLike[str], kinds: Mapping[str, str], notify: Callable[[str], None] = lambda note: None
 ) -> Iterator[Any]:
-    """Return the columns ``kinds`` of a table in blocks of rows, as Arrow tables; "-" is standard input, as CSV.
+    """Return blocks of rows of a table file, as Arrow tables with the columns ``kinds``; "-" is CSV on standard input.
 
-    A column of a CSV file is read as its kind: "number", "boolean", "date", or "text", that is, as in the file. Columns
-    of a Parquet file have the types that they have there. ``notify`` is called with a note on each assumption.
+    A column of a CSV file is read as the given type: "number", "boolean", "date", or "text" (unchanged). Columns of
+    a Parquet file keep their types. ``notify`` is called with a note on each assumption about the file.
     """
     require("pyarrow", extra="files")
     csv_file = _csv_file(path, notify)
@@ -62,7 +62,7 @@ def open_blocks(
 
 
 def _csv_file(path: str | os.PathLike[str], notify: Callable[[str], None]) -> CsvFile | None:
-    """Return the CSV file at a path, None if the format is Parquet."""
+    """Return the CSV file at a path; None if it is a Parquet file."""
     if os.fspath(path) != STREAM:
         check_input(path)
     if format_of(path).kind != "csv":
@@ -88,7 +88,7 @@ def check_columns(
 
 @contextmanager
 def _opened_parquet(path: str | os.PathLike[str], texts: Sequence[str] = ()) -> Iterator[Any]:
-    """Yield an open Parquet file, in which the columns ``texts`` are read as codes; errors name the file."""
+    """Yield an open Parquet file, in which the columns ``texts`` are dictionary-encoded; errors name the file."""
     import pyarrow.parquet as pq
 
     with (
@@ -110,7 +110,7 @@ def _parquet_blocks(path: str | os.PathLike[str], columns: list[str]) -> Iterato
 
 
 def _check_expansion(file: Any, path: str, columns: Sequence[str]) -> None:
-    """Raise if columns of an open Parquet file need implausibly much memory for the size of the file."""
+    """Raise if columns of an open Parquet file would need implausibly much memory for the size of the file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -162,7 +162,7 @@ def plain_columns(table: Any, place: str = "the table") -> Any:
 
 
 def _plain(column: Any, name: str, place: str) -> Any:
-    """Return an Arrow column as one of numbers, booleans, dates, durations or text; raise if it is none."""
+    """Convert an Arrow column to numbers, booleans, dates, durations or text; raise if that is not possible."""
     import pyarrow as pa
 
     kind, is_a = column.type, pa.types

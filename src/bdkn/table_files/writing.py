@@ -22,7 +22,7 @@ from bdkn.storage.atomic import replacing
 from bdkn.table_files.formats import STREAM, TableFormat, format_of
 
 MARK = "'"
-"""Mark in front of a text that spreadsheets would evaluate."""
+"""Character that is written in front of a text that spreadsheets would evaluate as a formula."""
 
 _PATTERN = r"^(?:[=@\t\r\n\x{FF1D}\x{FF20}]|[+\-\x{FF0B}\x{FF0D}].*[^0-9\s.,:;'()/+\-%])"
 """Pattern of formulas for RE2, which Arrow uses; the characters given as numbers are =, @, + and - of full width."""
@@ -33,12 +33,12 @@ _FORMULA = re.compile(re.sub(r"\\x\{(....)\}", r"\\u\1", _PATTERN), re.DOTALL | 
 
 
 def no_formula(text: str) -> str:
-    """Return a text that spreadsheets do not evaluate."""
+    """Return a text, with a quotation mark in front if spreadsheets would evaluate it as a formula."""
     return MARK + text if _FORMULA.match(text) and not re.match(_NUMBER, text) else text
 
 
 def without_formulas(table: Any) -> tuple[Any, int]:
-    """Return an Arrow table whose names and texts spreadsheets do not evaluate, and the number of marked texts."""
+    """Mark names and texts that spreadsheets would evaluate; return the Arrow table and the number of marked texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -119,7 +119,7 @@ def writing(path: str | os.PathLike[str], *, formulas: bool = False) -> Iterator
 
     form = format_of(path)
     with ExitStack() as stack:
-        to_stream = os.fspath(path) == STREAM  # standard output may be an object without bytes
+        to_stream = os.fspath(path) == STREAM  # standard output may lack ``buffer``
         raw: Any = sys.stdout.buffer if to_stream else stack.enter_context(replacing(Path(path)))
         with ExitStack() as inner:
             file = inner.enter_context(pa.PythonFile(_Unclosed(raw), mode="w"))

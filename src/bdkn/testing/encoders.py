@@ -1,4 +1,4 @@
-"""Conformance suites of encoders and members."""
+"""Checks that an encoder, or a fitted member of an ensemble, does what this library relies on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bdkn.typing import FloatArray
 
 
 def require(holds: bool | np.bool_, statement: str) -> None:
-    """Raise AssertionError unless the statement holds."""
+    """Raise AssertionError with ``statement`` as its message unless ``holds``."""
     if not holds:
         raise AssertionError(f"this must hold: {statement}")
 
 
 def require_equal(found: ArrayLike, expected: ArrayLike, statement: str) -> None:
-    """Raise AssertionError unless both arrays are equal to the bit."""
+    """Raise AssertionError unless both arrays are exactly equal."""
     require(np.array_equal(np.asarray(found), np.asarray(expected), equal_nan=True), statement)
 
 
@@ -34,7 +34,7 @@ def require_close(
 
 
 def check_encoder(fit: Callable[[RowSource], Encoder], *, X: FloatArray | None = None) -> None:
-    """Check that an encoder does what the regressors rely on.
+    """Check that an encoder, which turns table columns into inputs, does what the regressors rely on.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The conformance suite for engines."""
+"""Checks that an engine, which trains networks, does what this library relies on."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _STOPPING = replace(_CONFIG, epochs=60, learning_rate=0.03, validation_fraction=
 
 
 def check_engine(engine: Engine, *, tolerance: float = 1e-3, same_as_reference: bool = True) -> None:
-    """Check that an engine does what every engine must do.
+    """Check that an engine, which trains networks, does what every engine must do.
 
     Small networks are trained, which takes a few seconds. What is checked: networks come in the order of their jobs and
     do not depend on the other jobs, on ``n_jobs`` or on a hook; the same seed gives the same network; row numbers, of
-    any integer type, select rows; a count is that many equal rows; early stopping follows its rule and returns the best
-    weights; a hook gets one report per job and epoch, with outputs of the watched rows; networks that diverge do so
-    without an error; wrong arguments raise ``InvalidParameterError``; all numbers are those of the reference engine.
+    any integer type, select rows; a row with count k acts like k rows; early stopping follows its rule and returns the
+    best weights; a hook gets one report per job and epoch, with outputs of the watched rows; diverging networks raise
+    no error; wrong arguments raise ``InvalidParameterError``; results are equal to the reference engine's.
 
     Parameters
     ----------
     engine : Engine
         The engine to check.
     tolerance : float, default=1e-3
-        Largest difference, relative or absolute, of numbers that should be equal up to rounding.
+        Maximum difference, relative or absolute, of numbers that should be equal up to rounding.
     same_as_reference : bool, default=True
-        Whether the networks must be those of the reference engine. False is for engines that train other networks.
+        Whether the networks must be equal to the reference engine's. False is for engines that train other networks.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def engine_checks(*, same_as_reference: bool = True) -> list[tuple[str, Check]]:
 
 
 def check_order(engine: Engine, tolerance: float) -> None:
-    """Networks are in the order of their jobs, and do not depend on other jobs or on the number of threads."""
+    """Check that networks are in the order of their jobs and independent of other jobs and of the number of threads."""
     jobs, rows = _different_jobs(), _rows()
     together = engine.train(jobs, rows)
     lengths = {len(together.networks), len(together.loss_curves), len(together.best_epochs), len(jobs)}
@@ -80,7 +80,7 @@ def check_order(engine: Engine, tolerance: float) -> None:
 
 
 def check_seeds(engine: Engine, tolerance: float) -> None:
-    """The same seed gives the same network, another seed another one; seeds are not changed."""
+    """Check that equal seeds give equal networks, that other seeds give others, and that seeds are not changed."""
     seed = np.random.SeedSequence(7, spawn_key=(3,))
     first, again, other = (engine.train([Job(_SPEC, _CONFIG, s)], _rows()) for s in (seed, seed, _seeds(1)[0]))
     _require_same(first, again, 0.0, "the same seed gives the same network")
@@ -89,7 +89,7 @@ def check_seeds(engine: Engine, tolerance: float) -> None:
 
 
 def check_row_numbers(engine: Engine, tolerance: float) -> None:
-    """A job with row numbers is the job on a table of these rows alone, whatever the other rows hold."""
+    """Check that a job with row numbers is trained on these rows only, whatever the other rows contain."""
     numbers, rows = np.random.default_rng(4).permutation(_N_ROWS)[:47], _rows(counts=False)
     X, y = rows.X.copy(), rows.y.copy()
     others = np.setdiff1d(np.arange(_N_ROWS), numbers)
@@ -105,7 +105,7 @@ def check_row_numbers(engine: Engine, tolerance: float) -> None:
 
 
 def check_counts(engine: Engine, tolerance: float) -> None:
-    """With all rows in one batch, a row that counts k times is k equal rows; a common factor has no effect."""
+    """Check that a row with count k acts like k equal rows, if all are in one batch; a common factor has no effect."""
     counts, rows, job = np.random.default_rng(5).integers(1, 4, _N_ROWS), _rows(counts=False), _jobs(1)[0]
     config = replace(_CONFIG, batch_size=200)
     repeated = rows[np.repeat(np.arange(_N_ROWS), counts)]
@@ -117,7 +117,7 @@ def check_counts(engine: Engine, tolerance: float) -> None:
 
 
 def check_early_stopping(engine: Engine, tolerance: float) -> None:
-    """Jobs stop by the rule of ``TrainingConfig``, and the weights are those of the best epoch."""
+    """Check that jobs stop by the rule of ``TrainingConfig``, with the weights of the best epoch."""
     reports: list[EpochReport] = []
     rows, config = _rows(), replace(_STOPPING, warmup_epochs=2)
     trained = engine.train(_jobs(3, config), rows, watch=rows.X, on_epoch=reports.append)
@@ -136,7 +136,7 @@ def check_early_stopping(engine: Engine, tolerance: float) -> None:
 
 
 def check_reports(engine: Engine, tolerance: float) -> None:
-    """A hook gets one report per job and epoch, in the order of epochs; it changes nothing."""
+    """Check that a hook gets one report per job and epoch, in the order of epochs, and changes no result."""
     rows, jobs = _rows(), [*_jobs(2), *_jobs(1, _STOPPING)]
     silent, seen = engine.train(jobs, rows), list[EpochReport]()
     trained = engine.train(jobs, rows, watch=rows.X[:4], on_epoch=seen.append)
@@ -157,7 +157,7 @@ def check_reports(engine: Engine, tolerance: float) -> None:
 
 
 def check_divergence(engine: Engine, tolerance: float) -> None:
-    """A job that diverges raises no error, is not finite, and does not disturb the others."""
+    """Check that a job that diverges raises no error, is marked as not finite, and does not affect other jobs."""
     rows, (good, bad) = _rows(), _jobs(2)
     y = rows.y.copy()
     y[0] = 1e300  # beyond single precision
@@ -169,7 +169,7 @@ def check_divergence(engine: Engine, tolerance: float) -> None:
 
 
 def check_errors(engine: Engine, tolerance: float) -> None:
-    """Wrong arguments raise ``InvalidParameterError``."""
+    """Check that wrong arguments raise ``InvalidParameterError``."""
     rows, job = _rows(), _jobs(1)[0]
     wrong: list[tuple[Sequence[Job], Rows]] = [
         ([], rows),
@@ -187,7 +187,7 @@ def check_errors(engine: Engine, tolerance: float) -> None:
 
 
 def check_networks(engine: Engine, tolerance: float) -> None:
-    """The trained networks can be selected, and their outputs do not depend on the other rows."""
+    """Check that trained networks can be selected by number, and that outputs of a row do not depend on other rows."""
     rows = _rows()
     networks = engine.train(_different_jobs(), rows).networks
     means, variances = networks.outputs(rows.X)
@@ -199,7 +199,7 @@ def check_networks(engine: Engine, tolerance: float) -> None:
 
 
 def check_reference(engine: Engine, tolerance: float) -> None:
-    """All numbers are those of the reference engine."""
+    """Check that losses, best epochs and outputs are equal to the reference engine's."""
     rows, jobs = _rows(), [*_different_jobs(), *_jobs(2, _STOPPING)]
     found, expected = (one.train(jobs, rows) for one in (engine, ReferenceEngine()))
     _require_same(found, expected, tolerance, "all numbers are those of the reference engine")
@@ -220,7 +220,7 @@ _CHECKS: tuple[Check, ...] = (
 
 
 def _rows(*, counts: bool = True) -> Rows:
-    """Return noisy rows; their number is not a multiple of the batch size."""
+    """Return rows with noisy targets; the number of rows is not a multiple of the batch size."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(_N_ROWS, 3)).astype(np.float32)
     y = np.sin(2 * X[:, 0]) + X[:, 1] / 2 + 0.2 * rng.normal(size=_N_ROWS)
@@ -236,7 +236,7 @@ def _jobs(n: int, config: TrainingConfig = _CONFIG) -> list[Job]:
 
 
 def _different_jobs() -> list[Job]:
-    """Return jobs that differ in shape, activation, configuration and number of rows; equal shapes are not adjacent."""
+    """Return jobs that differ in shape, activation, settings and number of rows; equal shapes are not adjacent."""
     seeds = iter(_seeds(8))
 
     def job(activation: str = "tanh", hidden: tuple[int, ...] = (6, 5), rows: int | None = None, **config: Any) -> Job:
@@ -259,7 +259,7 @@ def _different_jobs() -> list[Job]:
 
 
 def _stopping_rule(curve: Iterable[float], config: TrainingConfig) -> tuple[int, int]:
-    """Return the best epoch and the number of epochs that the rule gives for a validation curve."""
+    """Return the best epoch and the number of epochs by the rule of early stopping, given validation losses."""
     best, best_epoch, epoch = np.inf, config.warmup_epochs - 1, -1
     for epoch, loss in enumerate(curve):
         if epoch >= config.warmup_epochs and loss < best - config.tol:
@@ -274,7 +274,7 @@ def _outputs(trained: Trained) -> FloatArray:
 
 
 def _require_same(trained: Trained, expected: Trained, tolerance: float, statement: str) -> None:
-    """Compare everything that training returns."""
+    """Raise AssertionError unless two results of training have the same best epochs, and close losses and outputs."""
     require(trained.best_epochs == expected.best_epochs, f"{statement} (best epochs)")
     _require_close(trained.loss_curves, expected.loss_curves, tolerance, f"{statement} (losses)")
     _require_close(trained.validation_curves, expected.validation_curves, tolerance, f"{statement} (validation losses)")

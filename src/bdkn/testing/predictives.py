@@ -1,4 +1,4 @@
-"""The conformance suite of predictive distributions."""
+"""Checks that a predictive distribution does what this library relies on."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from bdkn.typing import FloatArray
 _LEVELS = np.array([0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999])
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _STEPS = 64
-"""Pieces into which a range between two quantiles is divided for quadrature."""
+"""Number of subintervals for numerical integrals between two quantiles."""
 
 
 def check_predictive(dist: Predictive, *, n_draws: int = 20_000, random_state: int = 0) -> None:
     """Check that a predictive distribution does what metrics, plots and regressors rely on.
 
-    Shapes, and the consistency of ``logpdf``, ``pdf``, ``cdf``, ``ppf``, ``interval``, ``mean``, ``var``, ``std``,
+    Checked are shapes; agreement of ``logpdf``, ``pdf``, ``cdf``, ``ppf``, ``interval``, ``mean``, ``var``, ``std``,
     ``median``, ``crps`` and ``rvs`` by quadrature and by draws; indexing; ``affine``; very small and very large units;
     point masses, which are rows of scale zero; and the refusal of invalid arguments.
 
     Parameters
     ----------
     dist : Predictive
-        Distributions of at least two rows, on any scale within a factor of 1e100 of one.
+        Distributions of at least two rows, with scales between 1e-100 and 1e100.
     n_draws : int, default=20_000
-        Draws per row that are compared with the distribution function.
+        Number of draws per row that are compared with the distribution function.
     random_state : int, default=0
         Seed of the draws.
 
@@ -71,7 +71,7 @@ def check_predictive(dist: Predictive, *, n_draws: int = 20_000, random_state: i
 
 
 def _check_interface(dist: Predictive) -> None:
-    """Check shapes and indexing."""
+    """Check the shapes of results, and the selection of rows by indices."""
     n, y = len(dist), dist.median()
     for name in ("mean", "var", "std", "median"):
         found = getattr(dist, name)()
@@ -153,7 +153,7 @@ def _check_functions(dist: Predictive) -> None:
 
 def _check_moments(dist: Predictive) -> None:
     """Compare mean and variance with integrals of the quantile function, where these converge."""
-    u = np.linspace(-36.0, 36.0, 1441)  # of α = 1/(1 + e⁻ᵘ), so that both tails are reached
+    u = np.linspace(-36.0, 36.0, 1441)  # logits of the levels α, which reach far into both tails
     α = 1.0 / (1.0 + np.exp(-u))
     weight = α * (1.0 - α) * (u[1] - u[0])
     deviation = dist.ppf(α) - dist.mean()[:, None]
@@ -161,7 +161,7 @@ def _check_moments(dist: Predictive) -> None:
         parts = deviation**power * weight
         total, size = parts.sum(axis=1), np.abs(parts).sum(axis=1)
         known = (np.abs(parts[:, [0, -1]]).max(axis=1) < 1e-9 * size) & np.isfinite(found)
-        gap = np.abs(total - found)[known] / size[known]  # quantiles may jump, where the sum has few digits
+        gap = np.abs(total - found)[known] / size[known]  # the sum is less exact if quantiles jump
         require(np.all(gap < 0.01), f"the {name} is that of the quantiles")
     with np.errstate(over="ignore"):
         require_close(dist.std() ** 2, dist.var(), "var() is the square of std()", rtol=1e-9)
@@ -197,13 +197,13 @@ def _check_units(dist: Predictive) -> None:
 
 
 def _small(dist: Predictive) -> float:
-    """Return a length that is small compared with the distributions."""
+    """Return a tolerance that is small compared with the widths of the distributions."""
     lower, upper = dist.interval(0.5)
     return float(1e-9 * (upper - lower).max())
 
 
 def _integral(function: Callable[[FloatArray], FloatArray], lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the integral of a function of (n, k) per row, by Gauss-Legendre quadrature on equal pieces."""
+    """Return the integral of a function for each row, by Gauss-Legendre quadrature on equal subintervals."""
     half = (upper - lower) / (2.0 * _STEPS)
     middles = lower[:, None] + half[:, None] * (2.0 * np.arange(_STEPS) + 1.0)
     x = middles[:, :, None] + half[:, None, None] * _NODES

@@ -1,4 +1,4 @@
-"""The conformance suite of regressors."""
+"""Checks that a regressor keeps the contract of this library's regressors."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from bdkn.testing.encoders import require, require_close, require_equal
 from bdkn.typing import FloatArray
 
 N_NEW = 12
-"""Number of rows to predict."""
+"""Number of rows that the checks predict."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A regressor, the rows to fit it to, and the fit that most checks share."""
+    """A regressor to check, its training rows, and the fitted copy that most checks share."""
 
     model: Any
     X: FloatArray
     y: FloatArray
 
     def unfitted(self) -> Any:
-        """Return a clone with a seed."""
+        """Return an unfitted clone of the regressor, with a seed."""
         made = clone(self.model)
         if "random_state" in made.get_params() and made.random_state is None:
             made.set_params(random_state=0)
@@ -59,7 +59,7 @@ class Case:
 
     @lazy
     def dist(self) -> Predictive:
-        """The predictive of the new rows."""
+        """The predicted distributions of the new rows."""
         dist: Predictive = self.fitted.predict_dist(self.new)
         return dist
 
@@ -70,7 +70,7 @@ class Case:
 
 
 def require_same_predictions(found: Any, expected: Any, X: FloatArray, statement: str) -> None:
-    """Raise AssertionError unless two regressors predict the same bits."""
+    """Raise AssertionError unless two regressors give exactly the same predictions."""
     for one, other in zip(found.predict(X, return_cov=True), expected.predict(X, return_cov=True), strict=True):
         require_equal(one, other, statement)
     require_equal(found.predict_interval(X), expected.predict_interval(X), statement)
@@ -80,7 +80,7 @@ def require_same_predictions(found: Any, expected: Any, X: FloatArray, statement
 def require_error(
     kind: type[Exception] | tuple[type[Exception], ...], message: str, call: Callable[..., Any], *arguments: Any
 ) -> None:
-    """Raise AssertionError unless the call raises this kind of error with a message that matches."""
+    """Raise AssertionError unless the call raises an error of type ``kind`` whose message matches ``message``."""
     name = getattr(call, "__name__", str(call))
     try:
         call(*arguments)
@@ -95,7 +95,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def check_predictions(case: Case) -> None:
-    """Check shapes, and that moments, quantiles, intervals and scores are those of ``predict_dist``."""
+    """Check shapes, and that moments, quantiles, intervals and scores agree with ``predict_dist``."""
     model, new, dist, n, small = case.fitted, case.new, case.dist, N_NEW, 1e-8 * case.unit
     found: dict[str, tuple[Any, tuple[int, ...]]] = {
         "predict": (model.predict(new), (n,)),
@@ -131,7 +131,7 @@ def check_predictions(case: Case) -> None:
 
 
 def check_joint(case: Case) -> None:
-    """Check the covariance of all rows, and joint draws, against the predictive of each row."""
+    """Check that the covariance of all rows, and joint draws, agree with the predicted distribution of each row."""
     model, new, dist, small = case.fitted, case.new, case.dist, 1e-6 * case.unit
     mean, covariance = model.predict(new, return_cov=True)
     require_close(mean, dist.mean(), "return_cov does not change the means", atol=small)
@@ -150,7 +150,7 @@ def check_joint(case: Case) -> None:
 
 
 def check_rows(case: Case) -> None:
-    """Check that the prediction of a row depends on that row alone, in the units of the target."""
+    """Check that the prediction of a row does not depend on other rows, and is in the units of the target."""
     model, new, dist, small = case.fitted, case.new, case.dist, 1e-5 * case.unit
     order = np.random.default_rng(0).permutation(N_NEW)
     for rows in (order, order[:1], np.arange(3, 7)):
@@ -158,7 +158,7 @@ def check_rows(case: Case) -> None:
         require_close(mean, dist.mean()[rows], "the mean of a row depends on that row alone", atol=small)
         require_close(std, dist.std()[rows], "the std of a row depends on that row alone", rtol=1e-4)
     require_equal(model.predict(new.tolist()), model.predict(new), "a list gives the same bits as an array")
-    scaled = case.unfitted().fit(case.X, 8.0 * case.y + 512.0).predict_dist(case.new)  # exact in binary
+    scaled = case.unfitted().fit(case.X, 8.0 * case.y + 512.0).predict_dist(case.new)  # without rounding errors
     mean, std = 8.0 * dist.mean() + 512.0, 8.0 * dist.std()
     require_close(scaled.mean(), mean, "means are in the units of the target", atol=8e-3 * case.unit)
     require_close(scaled.std(), std, "standard deviations are in the units of the target", rtol=1e-2)
@@ -182,7 +182,7 @@ def check_parameters(case: Case) -> None:
 
 
 def check_fit(case: Case) -> None:
-    """Check that parameters and rows determine a fit, and that a fit that fails changes nothing."""
+    """Check that parameters and rows determine the result of a fit, and that a failed fit changes nothing."""
     model = case.unfitted()
     before = model.get_params(deep=False)
     require(model.fit(case.X, case.y) is model, "fit returns self")
@@ -209,7 +209,7 @@ def check_fit(case: Case) -> None:
 
 
 def check_copies(case: Case) -> None:
-    """Check copies, pickles and clones of a fitted regressor, and its file; one that cannot be saved leaves none."""
+    """Check copies, pickles and clones of a fitted regressor, and its model file; a failed ``save`` leaves no file."""
     for copied in (copy.copy(case.fitted), copy.deepcopy(case.fitted), pickle.loads(pickle.dumps(case.fitted))):
         require_same_predictions(copied, case.fitted, case.new, "a copy predicts the same bits")
     require_error(NotFittedError, "not fitted", clone(case.fitted).predict, case.X)
@@ -231,7 +231,7 @@ def check_copies(case: Case) -> None:
 
 
 def check_frames(case: Case) -> None:
-    """Check data frames of pandas and polars, as far as they are installed."""
+    """Check fits and predictions with data frames of pandas and polars, if these are installed."""
     names = [f"column {j}" for j in range(case.X.shape[1])]
     expected, small = case.fitted.predict_interval(case.new), 1e-6 * case.unit
     for library in (import_module(name) for name in ("pandas", "polars") if find_spec(name) is not None):
@@ -251,7 +251,7 @@ def check_frames(case: Case) -> None:
 
 
 def check_refusals(case: Case) -> None:
-    """Check that arguments, tables and targets that cannot be used are refused by an error that names what is wrong."""
+    """Check that invalid arguments, tables and targets raise errors whose messages name what is wrong."""
     model, new = case.fitted, case.new
     require_error(InvalidParameterError, "at most one of return_std and return_cov", model.predict, new, True, True)
     require_error(InvalidParameterError, "coverage must be a number", model.predict_interval, new, 95)
@@ -280,7 +280,7 @@ def check_refusals(case: Case) -> None:
 
 
 def check_sample_weight(case: Case) -> None:
-    """Check that weights count rows, or are refused by a regressor that has none."""
+    """Check that ``sample_weight`` counts rows, or is refused by a regressor without this parameter."""
     ones = np.ones(len(case.y))
     if not has_fit_parameter(case.model, "sample_weight"):
         require_error(TypeError, "sample_weight", lambda: case.unfitted().fit(case.X, case.y, sample_weight=ones))
@@ -294,12 +294,12 @@ def check_sample_weight(case: Case) -> None:
 
 
 def _same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-    """Return whether both have the same objects under the same names."""
+    """Return whether two mappings have the same keys, with identical objects as values."""
     return found.keys() == expected.keys() and all(found[name] is expected[name] for name in expected)
 
 
 def _with(X: FloatArray, value: float) -> FloatArray:
-    """Return the table with one entry changed."""
+    """Return a copy of the table with ``value`` in one cell."""
     changed = X.copy()
     changed[1, 0] = value
     return changed
@@ -322,9 +322,9 @@ def check_regressor(model: ProbabilisticRegressor, *, X: FloatArray | None = Non
     """Check that a regressor keeps the contract of this library's regressors.
 
     The contract goes beyond scikit-learn's, whose ``check_estimator`` should be run, too: all ways to predict agree, a
-    fit that fails changes nothing, the same seed gives the same bits, units of the target and order of rows do not
-    matter, data frames keep their names, bad input is refused with a message that names it, and a saved model predicts
-    the same bits. The regressor is fitted about fifteen times.
+    fit that fails changes nothing, the same seed gives exactly the same predictions, units of the target and order of
+    rows do not matter, data frames keep their names, bad input is refused with a message that names it, and a saved
+    model predicts exactly the same. The regressor is fitted about fifteen times.
 
     Parameters
     ----------
@@ -332,9 +332,9 @@ def check_regressor(model: ProbabilisticRegressor, *, X: FloatArray | None = Non
         Regressor with parameters that make its fits fast. It is cloned, not fitted. If its ``random_state`` is None, 0
         is used. It must scale its targets, as all regressors of this library do by default.
     X : ndarray of shape (n_samples, n_features), optional
-        Rows to check it on, at least 24 of them with at least 2 columns; by default 60 rows with 3 columns.
+        Rows to check the regressor on, at least 24 with at least 2 columns; by default 60 rows with 3 columns.
     y : ndarray of shape (n_samples,), optional
-        Their targets, which must not be constant.
+        Targets of these rows, which must not be constant.
 
     Raises
     ------

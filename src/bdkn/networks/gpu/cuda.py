@@ -1,4 +1,4 @@
-"""Access to CUDA devices: compiled programs, memory and launches."""
+"""Access to GPUs by CUDA: compilation of programs, memory, copies, and launches of programs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from bdkn.errors import InvalidParameterError
 from bdkn.kernels import code_cache
 
 THREADS = 512
-"""Maximum number of threads of a block."""
+"""Maximum number of GPU threads in a block; a block trains one network."""
 
 SOURCE = Path(__file__).with_name("kernel.cu")
-"""The source file of the programs."""
+"""Path of the CUDA C++ source file of all GPU programs."""
 
 
 @dataclass(frozen=True, order=True)
 class Program:
-    """A program of the source file: its name, the macros with which it is compiled, and the threads of a block."""
+    """A GPU program of the source file: its name, the macros for its compilation, and the threads per block."""
 
     name: str
     macros: tuple[str, ...] = ()
@@ -37,19 +37,19 @@ class Program:
 
 
 PREDICT = Program("predict", ("PREDICT",))
-"""The program that predicts."""
+"""The GPU program that predicts with trained networks."""
 
 
 class NoDeviceError(Exception):
-    """There is no device that can be used; the message states the reason."""
+    """Raised if there is no GPU that can be used; the message states the reason."""
 
 
 _DIGEST_BYTES = 32
-"""Size of the SHA-256 digest at the beginning of a file with compiled code."""
+"""Size, in bytes, of the SHA-256 digest at the beginning of a file with compiled code."""
 
 
 def machine_code(architecture: str, program: Program) -> bytes:
-    """Return a program for an architecture such as "sm_90", from disk if it was compiled before."""
+    """Return the machine code of a program for an architecture such as "sm_90"; compile it unless it is on disk."""
     nvrtc = _nvrtc()
     options = [f"--gpu-architecture={architecture}", "--std=c++17", "--ftz=true", f"-DTHREADS={program.threads}"]
     options += [f"-D{macro}" for macro in program.macros]
@@ -69,7 +69,7 @@ def machine_code(architecture: str, program: Program) -> bytes:
 
 
 def _nvrtc() -> Any:
-    """Return NVIDIA's compiler; raise ``NoDeviceError`` if its library is missing."""
+    """Return NVIDIA's compiler NVRTC, a Python module; raise ``NoDeviceError`` if it cannot be loaded."""
     try:
         from cuda.bindings import nvrtc
 
@@ -94,31 +94,31 @@ def _compiled(nvrtc: Any, source: bytes, options: list[str]) -> bytes:
 
 
 def _one_line(message: object) -> str:
-    """Return a message of CUDA as one line of at most 300 characters."""
+    """Return an error message of CUDA as one line of at most 300 characters."""
     text = " ".join(str(message).split())
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 _RESERVED_SHARED_BYTES = 1024
-"""Shared memory that is reserved for variables of the programs, in bytes."""
+"""Size, in bytes, of the shared memory per block that is reserved for variables of the programs."""
 
 _MAX_CONNECTIONS = 32
-"""Number of queues that a device works on at the same time, the maximum of CUDA."""
+"""Number of queues (CUDA streams) that a GPU processes at the same time; the maximum of CUDA."""
 
 _NOT_READY = 600
-"""Status of CUDA for a queue with running launches."""
+"""Status that CUDA returns for a queue whose programs have not ended."""
 
 _MIN_SLEEP_S, _MAX_SLEEP_S = 2e-5, 2e-3
-"""Range of the time that the host sleeps between two checks of a queue, in seconds."""
+"""Minimum and maximum time, in seconds, between two checks whether the programs in a queue have ended."""
 
 _found: dict[tuple[int, int], Cuda | NoDeviceError] = {}
 _finding = threading.Lock()
 
 
 def find_cuda(number: int = 0) -> Cuda:
-    """Return a GPU, initialized once per process; raise ``NoDeviceError`` if there is none.
+    """Return the GPU with this number, initialized once per process; raise ``NoDeviceError`` if there is none.
 
-    A process made by fork cannot use the objects of its parent.
+    A process that was made by fork gets a new object, since it cannot use the object of its parent process.
     """
     key = number, os.getpid()
     with _finding:
@@ -150,7 +150,7 @@ class CudaBuffer:
 
 
 class PinnedMemory(CudaBuffer):
-    """Memory of this machine with a fixed physical address, which a GPU reads without the CPU."""
+    """Main memory with a fixed physical address (pinned memory), from which a GPU copies without the CPU."""
 
     def __init__(self, address: int, n_bytes: int, free: Any) -> None:
         super().__init__(address, free)
@@ -161,8 +161,8 @@ class Cuda:
     """A GPU: its memory and its programs.
 
     A block has at most ``threads`` threads and ``shared_bytes`` of shared memory; each of the ``multiprocessors`` runs
-    at least one block at a time. ``name`` is for messages; ``torch_name`` is the device in PyTorch, None if that cannot
-    use it. Launches in one queue run in order, launches in different queues run in parallel.
+    at least one block at a time. ``name`` is for messages; ``torch_name`` is PyTorch's name of the GPU, None if PyTorch
+    cannot use it. Programs in one queue (CUDA stream) run in order, programs in different queues in parallel.
     """
 
     threads = THREADS
@@ -186,7 +186,7 @@ class Cuda:
         self._has_pools = bool(self.attribute("MEMORY_POOLS_SUPPORTED"))
 
     def _find(self, number: int) -> Any:
-        # With the default of eight, launches of different fits would wait for one another, and copies for launches.
+        # With the default of eight queues, programs of several fits would wait for each other, and copies for programs.
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", str(_MAX_CONNECTIONS))
         try:
             self._call(self._driver.cuInit(0))
@@ -203,7 +203,7 @@ class Cuda:
         return self._call(self._driver.cuDeviceGet(number))[0]
 
     def _function(self, program: Program) -> Any:
-        """Return a program in the memory of the device, compiled and loaded on first use."""
+        """Return the handle of a program, which is compiled and loaded to the GPU on first use."""
         with self._loading:
             if program not in self._functions:
                 driver = self._driver
@@ -216,7 +216,7 @@ class Cuda:
             return self._functions[program]
 
     def allocate(self, n_bytes: int) -> CudaBuffer:
-        """Return memory; raise ``MemoryError`` if there is none left.
+        """Return ``n_bytes`` of GPU memory; raise ``MemoryError`` if the GPU does not have enough.
 
         Memory is taken from a pool if the driver has one: returning it to the pool does not wait for running programs.
         """
@@ -233,7 +233,7 @@ class Cuda:
         self._driver.cuMemFreeAsync(address, self._copies)
 
     def host_memory(self, n_bytes: int) -> NDArray[np.uint8]:
-        """Return memory of this machine from which ``fill`` copies fast: pinned memory, if there is enough."""
+        """Return an array in main memory that ``fill`` copies fast to the GPU: in pinned memory, if there is enough."""
         self._make_current()
         try:
             (address,) = self._call(self._driver.cuMemHostAlloc(max(n_bytes, 16), 0))
@@ -246,7 +246,7 @@ class Cuda:
         self._driver.cuMemFreeHost(address)
 
     def fill(self, buffer: CudaBuffer, values: NDArray[Any], start: int = 0) -> None:
-        """Copy an array to a buffer from byte ``start`` on; programs that do not use the buffer keep running."""
+        """Copy an array to GPU memory, from byte ``start`` of the buffer on; programs continue to run meanwhile."""
         values = np.ascontiguousarray(values)
         if values.nbytes:
             self._make_current()
@@ -255,7 +255,7 @@ class Cuda:
             self._call(self._driver.cuStreamSynchronize(self._copies))
 
     def download(self, buffer: CudaBuffer, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return a copy of the array at the beginning of a buffer."""
+        """Copy an array from the beginning of a buffer in GPU memory to main memory, and return it."""
         values = np.empty(shape, dtype=dtype)
         if values.nbytes:
             self._make_current()
@@ -265,13 +265,13 @@ class Cuda:
         return values
 
     def queue(self) -> Any:
-        """Return a new queue of launches."""
+        """Return a new queue (CUDA stream) in which programs are launched."""
         self._make_current()
         (stream,) = self._call(self._driver.cuStreamCreate(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
         return stream
 
     def wait(self, queue: Any) -> None:
-        """Wait until all launches in a queue have ended; meanwhile other threads run, and Ctrl-C has an effect."""
+        """Wait until all programs in a queue have ended; meanwhile other threads run, and Ctrl-C has an effect."""
         self._make_current()
         seconds = _MIN_SLEEP_S
         while int(status := self._driver.cuStreamQuery(queue)[0]) == _NOT_READY:
@@ -280,7 +280,7 @@ class Cuda:
         self._call((status,))
 
     def launch(self, queue: Any, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
-        """Start a program with this number of blocks; it may still run after the call."""
+        """Start a GPU program with this number of blocks of threads; the call does not wait for its end."""
         struct = ctypes.create_string_buffer(arguments, len(arguments))
         pointers = (ctypes.c_void_p * 1)(ctypes.addressof(struct))
         self._make_current()
@@ -289,17 +289,17 @@ class Cuda:
         self._call(self._driver.cuLaunchKernel(function, *grid, *block, shared_bytes, queue, address, 0))
 
     def attribute(self, name: str) -> int:
-        """Return an attribute of the device, such as "MULTIPROCESSOR_COUNT"."""
+        """Return an attribute of the GPU, such as "MULTIPROCESSOR_COUNT"."""
         attribute = getattr(self._driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._call(self._driver.cuDeviceGetAttribute(attribute, self._device))[0])
 
     def _make_current(self) -> None:
-        """Select this device for the calls of the current thread."""
+        """Select this GPU for the CUDA calls of the current thread."""
         self._call(self._driver.cuCtxSetCurrent(self._context))
 
     @staticmethod
     def _call(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the values of a call of CUDA without its status; raise if that is an error."""
+        """Return the values of a CUDA call without its status code; raise if the status is an error."""
         status, *values = answer
         if int(status) == 0:
             return tuple(values)
@@ -310,14 +310,14 @@ class Cuda:
 
 
 def upload(device: Cuda, values: NDArray[Any]) -> CudaBuffer:
-    """Return a copy of an array on a device."""
+    """Copy an array to the memory of a GPU, and return the buffer."""
     buffer = device.allocate(values.nbytes)
     device.fill(buffer, values)
     return buffer
 
 
 def _driver() -> Any:
-    """Return the bindings of CUDA's driver."""
+    """Return the Python bindings of the CUDA driver; raise ``NoDeviceError`` if they are not installed."""
     try:
         is_installed = importlib.util.find_spec("cuda.bindings") is not None
     except ModuleNotFoundError:  # not even a package named cuda is installed

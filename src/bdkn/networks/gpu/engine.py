@@ -1,4 +1,4 @@
-"""The engine for GPUs: all networks of a call are trained at once, each by one block of threads, in a few launches."""
+"""The engine for GPUs: a program trains all networks at once, each by one block of GPU threads."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from bdkn.typing import Float32Array
 class GPUEngine:
     """Engine that trains all networks of a call at once on a GPU of NVIDIA.
 
-    Networks, batches and their order are those of the other engines, in single precision. Networks that are too large
-    for the shared memory of a multiprocessor, or have an objective or a head of their own, are trained on the same
-    device by PyTorch, if it is installed. Networks that cannot be trained on the device are trained on the CPU, with a
-    warning.
+    Initial weights and batches are the same as in other engines, in single precision. Networks that are too large for
+    the shared memory of a multiprocessor, or have an objective or head of the user, are trained on the same GPU by
+    PyTorch, if it is installed. If training on the GPU is impossible, networks are trained on the CPU, with a warning.
 
     Parameters
     ----------
@@ -51,13 +50,13 @@ class GPUEngine:
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
-        """Train one network per job; ``n_jobs`` is for training on the CPU."""
+        """Train one network per job; ``n_jobs`` threads are used if networks must be trained on the CPU."""
         return self._train([Task(jobs, len(rows), lambda: rows)], n_jobs, watch, on_epoch)[0]
 
     def train_many(
         self, tasks: Sequence[Task], *, n_jobs: int | None = None, on_epoch: Hook | None = None
     ) -> list[Trained]:
-        """Train the jobs of all tasks side by side."""
+        """Train the networks of all tasks at the same time; return one result per task."""
         return self._train(tasks, n_jobs, None, on_epoch)
 
     def _train(
@@ -72,7 +71,7 @@ class GPUEngine:
         return _train_on_cpu(tasks, n_jobs, watch, on_epoch, reason)
 
     def prediction_device(self) -> Cuda | None:
-        """Return the device, None if there is none: then the CPU predicts."""
+        """Return the GPU for predictions, or None if there is no GPU and the CPU must predict."""
         try:
             return self._device()
         except NoDeviceError:
@@ -85,7 +84,7 @@ class GPUEngine:
 def _train_on_cpu(
     tasks: Sequence[Task], n_jobs: int | None, watch: Float32Array | None, on_epoch: Hook | None, reason: str
 ) -> list[Trained]:
-    """Train tasks by the fused engine, and warn."""
+    """Train tasks on the CPU, by the fused engine, with a warning that states the reason."""
     from bdkn.networks.fused import FusedEngine
 
     n = sum(len(task.jobs) for task in tasks)
@@ -95,7 +94,7 @@ def _train_on_cpu(
 
 @dataclass(frozen=True)
 class _Training:
-    """Training of tasks on a device, in parts if its memory does not suffice."""
+    """Training of networks on a GPU; in several parts if its memory is too small for all networks."""
 
     device: Cuda
     precision: str
@@ -103,7 +102,7 @@ class _Training:
     watch: Float32Array | None
 
     def train(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
-        """Train all tasks; raise ``MemoryError`` if the device is too small for a single job."""
+        """Train the networks of all tasks; raise ``MemoryError`` if GPU memory is too small for a single network."""
         n = sum(len(task.jobs) for task in tasks)
         try:
             return self._train_at_once(tasks, on_epoch)
@@ -120,7 +119,7 @@ class _Training:
         return trained if len(tasks) > 1 else [Trained.join(trained)]
 
     def _train_at_once(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
-        """Train all tasks side by side, and then by other engines the jobs that do not fit on a multiprocessor."""
+        """Train all networks at the same time; other engines then train networks that the GPU program cannot train."""
         entries: list[Entry] = []
         others: list[tuple[Task, list[int], str]] = []
         ends = [0, *itertools.accumulate(len(task.jobs) for task in tasks)]
@@ -150,7 +149,7 @@ class _Training:
         return [together[range(start, stop)] for start, stop in itertools.pairwise(ends)]
 
     def _train_otherwise(self, task: Task, reason: str, hook: Hook | None) -> list[Trained]:
-        """Train the jobs of a task by PyTorch on the same device if possible, else on the CPU."""
+        """Train the networks of a task by PyTorch on the same GPU if possible, else on the CPU with a warning."""
         if self.device.torch_name is None or not _torch_sees_cuda():
             reason += "; with PyTorch for CUDA it could be trained on the GPU"
             return _train_on_cpu([task], self.n_jobs, self.watch, hook, reason)

@@ -1,4 +1,4 @@
-"""Layout, schedule and launch of training on a GPU."""
+"""Training on a GPU: layout of networks in shared memory, order of rows, learning rates, and launches of programs."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from bdkn.threads import run_on_threads
 from bdkn.typing import Array, Float32Array, IndexArray
 
 OBJECTIVES: dict[type, int] = {GaussianNLL: 0, BetaNLL: 1, SquaredError: 2}
-"""The objectives that the programs can train, with their numbers."""
+"""Objectives (losses) that the GPU programs can train, with their numbers in the programs."""
 
 PRECISIONS = {"float32": 0, "tf32": 1}
-"""The precisions of products, with the value of the macro ``TF32``."""
+"""Precisions of matrix products, with the value of the macro ``TF32`` of the GPU programs."""
 
 _WIDTHS, _BATCH = (28, 36, 50), 32
-"""Widths of hidden layers and rows of a batch with specialized programs: those of the defaults and the paper."""
+"""Widths of hidden layers and batch size, from defaults and the paper, for which faster GPU programs are compiled."""
 
 _BLOCK_BYTES = 2048
-"""Shared memory of a block in addition to that of its network, in bytes."""
+"""Shared memory, in bytes, that a block of GPU threads needs in addition to its network."""
 
 JOB = np.dtype(
     [(name, np.uint64) for name in ("X", "y", "row_weight")]
@@ -57,7 +57,7 @@ JOB = np.dtype(
     ]
     + [("width", np.int32, MAX_LAYERS), ("beta", np.float32), ("tol", np.float32)]
 )  # fmt: skip
-"""The struct ``Job`` of the programs."""
+"""Memory layout of the parameters of one job in GPU programs: the struct ``Job`` in kernel.cu."""
 
 POINTERS = (
     "rates", "order", "held_out", "weights", "moments", "best", "score", "losses", "validation_losses", "state", "jobs",
@@ -66,15 +66,15 @@ POINTERS = (
 TABLES = np.dtype(
     [(name, np.uint64) for name in POINTERS] + [(n, np.int32) for n in ("first", "until", "curve", "start")]
 )
-"""The struct ``Tables`` of the programs: pointers to arrays, the epochs of a launch, the number of its first job."""
+"""Arguments of a launch, the struct ``Tables`` in kernel.cu: pointers to arrays, epochs, number of the first job."""
 
 
 @dataclass(frozen=True)
 class SharedLayout:
-    """A layout of a network on a multiprocessor, and its shared memory in bytes.
+    """Layout of a network during training in the shared memory of a GPU multiprocessor, and its size in bytes.
 
-    ``buffers`` is 2 if the next batch is copied during the computation, else 1. ``first_moments_outside``: the moments
-    of the first layer are in global memory.
+    ``buffers`` is 2 if the next batch is copied during the computation, else 1. ``first_moments_outside`` is True if
+    Adam's moments for the first layer are in global memory, which is slower.
     """
 
     buffers: int
@@ -83,7 +83,7 @@ class SharedLayout:
 
     @classmethod
     def of(cls, packing: Packing, batch: int, threads: int, buffers: int, first_moments_outside: bool) -> SharedLayout:
-        """Compute the shared memory for blocks of ``threads`` threads."""
+        """Return the layout, with the size of shared memory that a block of ``threads`` threads needs."""
         rows, layers = padded(batch), packing.places
         first = layers[0][1] * layers[0][2]
         moments = 2 * (packing.size - (first if first_moments_outside else 0))
@@ -94,16 +94,16 @@ class SharedLayout:
 
 
 LAYOUTS = ((2, False), (1, False), (2, True), (1, True))
-"""``buffers`` and ``first_moments_outside`` of layouts, from the fastest to the one with the least memory."""
+"""Possible ``buffers`` and ``first_moments_outside``, from the fastest layout to the layout with the least memory."""
 
 
 def batch_of(job: Job, n_rows: int) -> int:
-    """Return the rows of a batch, at most those of the job."""
+    """Return the batch size of a job, at most its number of rows; its table has ``n_rows`` rows."""
     return min(job.config.batch_size, n_rows if job.rows is None else len(job.rows))
 
 
 def layout_for(job: Job, n_rows: int, device: Cuda) -> SharedLayout | str:
-    """Return the fastest layout of the network of a job on a multiprocessor, or the reason why there is none."""
+    """Return the fastest layout that fits into shared memory for a job, or the reason why the GPU cannot train it."""
     spec, batch = job.spec, batch_of(job, n_rows)
     if type(job.config.main_objective) not in OBJECTIVES:
         return "the objective is not one of the library's own"
@@ -123,7 +123,7 @@ def layout_for(job: Job, n_rows: int, device: Cuda) -> SharedLayout | str:
 
 
 def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
-    """Return the program that trains the network of a job by blocks of ``threads`` threads."""
+    """Return the GPU program that trains the network of a job by a block of ``threads`` threads."""
     macros, hidden = [f"TF32={PRECISIONS[precision]}"], set(job.spec.hidden)
     if batch == _BATCH and len(hidden) == 1 and hidden <= set(_WIDTHS):
         macros += [f"WIDTH={hidden.pop()}", f"BATCH={batch}"]
@@ -131,7 +131,7 @@ def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
 
 
 def threads_for(layout: SharedLayout, n_networks: int, device: Cuda) -> int:
-    """Return the threads of a block: half of them if there are many networks and two fit on a multiprocessor."""
+    """Return the threads per block: half the maximum if there are many networks and two fit on a multiprocessor."""
     together = 2 * (layout.shared_bytes + _BLOCK_BYTES) <= device.shared_bytes
     return device.threads // 2 if n_networks > device.multiprocessors and together else device.threads
 
@@ -146,7 +146,7 @@ def _orders(
     first: int,
     stop: int,
 ) -> None:
-    """Shuffle the rows of the jobs from first to stop once per epoch, and write all orders, job after job."""
+    """Shuffle the row numbers of jobs from first to stop, once per epoch; write the orders to ``into`` by job."""
     for job in range(first, stop):
         own, state = numbers[starts[job] : starts[job + 1]], states[job]
         place = epochs * starts[job]
@@ -158,7 +158,7 @@ def _orders(
 
 
 class Orders:
-    """The order of the rows of every job in the next epochs, shuffled on the CPU while the device trains."""
+    """Random orders of the training rows of all jobs, made by the CPU for the next epochs while the GPU trains."""
 
     def __init__(self, rows: Sequence[JobRows], device: Cuda) -> None:
         self._device = device
@@ -174,7 +174,7 @@ class Orders:
         return len(self._numbers)
 
     def next(self, epochs: int) -> RowNumbers:
-        """Return the orders of the next epochs, job after job; the next call overwrites the array."""
+        """Return shuffled row numbers for the next epochs, job after job; the next call overwrites the array."""
         if self._memory.size < epochs * len(self):
             self._memory = self._device.host_memory(4 * epochs * len(self)).view(np.int32)
         into = self._memory[: epochs * len(self)]
@@ -187,7 +187,7 @@ class Orders:
 
 
 def adam_tables(jobs: Sequence[Job], rows: Sequence[JobRows]) -> tuple[Float32Array, list[int]]:
-    """Return the factors of Adam in every step for each learning rate schedule, and where those of each job begin."""
+    """Return Adam's factors for all steps, once per learning rate schedule, and the offset of each job's factors."""
     known: dict[object, int] = {}
     parts: list[Array] = []
     starts, size = [], 0
@@ -206,24 +206,24 @@ def adam_tables(jobs: Sequence[Job], rows: Sequence[JobRows]) -> tuple[Float32Ar
 
 
 _ORDER_BYTES = 128 * 2**20
-"""Maximum size of the row numbers of one launch, in bytes; those of two launches are on the device."""
+"""Maximum size, in bytes, of the shuffled row numbers of one launch; the GPU holds the row numbers of two launches."""
 
 _FIRST_BYTES = 8 * 2**20
-"""Maximum size of the row numbers of the first launch, in bytes; it is small, since the device waits for them."""
+"""Maximum size, in bytes, of the shuffled row numbers of the first launch; small, since the GPU waits for them."""
 
 _LAUNCH_FLOPS = 1.5e10
-"""Maximum flops of one multiprocessor in one launch: about a third of a second, after which a user can interrupt."""
+"""Maximum floating-point operations per multiprocessor and launch (about 0.3 s); users can interrupt after a launch."""
 
 _MAX_INT = 2**31 - 1
-"""The largest integer of 32 bits."""
+"""Largest signed 32-bit integer, the upper limit of warm-up epochs and patience in GPU programs."""
 
 _MIN_REPORTS = 50
-"""Minimum number of launches with reports."""
+"""Minimum number of launches if progress is reported after launches; a launch has at least one epoch."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceTable:
-    """The rows of jobs on a device."""
+    """Training rows in GPU memory: inputs, targets and weights."""
 
     X: CudaBuffer
     y: CudaBuffer
@@ -232,7 +232,7 @@ class DeviceTable:
 
     @classmethod
     def of(cls, table: TrainingTable, device: Cuda) -> DeviceTable:
-        """Copy rows to a device."""
+        """Copy training rows to the memory of a GPU."""
         weight = None if table.weight is None else upload(device, table.weight)
         n, inputs = table.X.shape
         # Each row of inputs is followed by a one, the input of the biases, and zeros up to a multiple of four.
@@ -248,7 +248,7 @@ class DeviceTable:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A job with its number among all jobs, its table, and its layout on a multiprocessor."""
+    """One job for a GPU: its number among all jobs, its training rows in GPU memory, its layout in shared memory."""
 
     number: int
     job: Job
@@ -257,12 +257,12 @@ class Entry:
 
     @property
     def batch(self) -> int:
-        """Rows of a batch."""
+        """Number of rows per batch."""
         return batch_of(self.job, self.table.n_rows)
 
 
 class Launch:
-    """Jobs that are trained side by side; all memory is allocated at the beginning."""
+    """Training of several jobs at the same time on a GPU; all memory is allocated at the beginning."""
 
     def __init__(
         self, entries: Sequence[Entry], device: Cuda, precision: str, *, reported: bool, watched: bool
@@ -270,11 +270,11 @@ class Launch:
         self.device = device
 
         def call(entry: Entry) -> tuple[int, Program]:
-            """Return the shared memory and the program."""
+            """Return the size of shared memory and the GPU program of a job."""
             threads = threads_for(entry.layout, len(entries), device)
             return entry.layout.shared_bytes, program_for(entry.job, entry.batch, precision, threads)
 
-        # The jobs with most shared memory first, and those with equal programs side by side.
+        # Jobs with the most shared memory are first; jobs with equal programs follow one another, for one launch.
         self.entries = sorted(entries, key=lambda entry: (-call(entry)[0], call(entry)[1]))
         self._groups = [(*key, len(list(same))) for key, same in itertools.groupby(self.entries, call)]
         self.jobs = [entry.job for entry in self.entries]
@@ -302,7 +302,7 @@ class Launch:
         return max(1, int(min([*limits, self.epochs / _MIN_REPORTS] if reported else limits)))
 
     def _arrays(self) -> dict[str, Array]:
-        """Return the arrays that are copied to the device once."""
+        """Return the arrays, by name, that are copied to the GPU once, before training."""
         n, flat = len(self.entries), np.zeros(self.starts[-1], dtype=np.float32)
         for i, packing in enumerate(self.packings):
             layers = self.jobs[i].spec.initial_layers(self.rows[i].streams.initial)
@@ -353,7 +353,7 @@ class Launch:
         return lines
 
     def run(self, watch: Float32Array | None, on_epoch: Hook | None) -> Trained:
-        """Train all networks to their end and return them in the order of their entries' numbers."""
+        """Train all networks until their last epochs; return them in the order of the jobs' numbers."""
         try:
             first, turn = 0, 0
             length = min(self._most, max(1, _FIRST_BYTES // 4 // len(self._orders)))
@@ -362,7 +362,7 @@ class Launch:
                 until = min(first + length, self.epochs)
                 self._launch(self._order_places[turn], first, until, length)
                 length = min(self._most, self.epochs - until, 4 * length)
-                if length:  # the CPU shuffles while the device trains
+                if length:  # the CPU shuffles while the GPU trains
                     self.device.fill(self._order_places[1 - turn], self._orders.next(length))
                 self._wait()
                 if on_epoch is not None:
@@ -398,7 +398,7 @@ class Launch:
         return self.device.download(self._buffers[name], dtype, shape)
 
     def _states(self) -> NDArray[Any]:
-        """Return, for each job, whether it has stopped, its number of epochs so far, and its best epoch."""
+        """Return, for each job, whether it has stopped early, its number of epochs so far, and its best epoch."""
         return self._get("state", np.int32, len(self.entries), 3)
 
     def _networks(self, flat: Float32Array) -> Predictor:

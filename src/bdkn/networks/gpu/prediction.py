@@ -1,4 +1,4 @@
-"""Prediction with networks on a GPU, and the layout of their weights there."""
+"""Prediction by networks on a GPU, and the layout of their weights in its memory."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from bdkn.networks.spec import ACTIVATIONS, Bins, Layer, NetworkSpec, Packing
 from bdkn.typing import Float32Array, FloatArray
 
 MAX_LAYERS = 10
-"""Maximum number of layers in the programs, the last one included."""
+"""Maximum number of layers of a network in the GPU programs, including the output layer."""
 
 _MIN_PRODUCTS = 1e9
-"""Minimum number of multiplications for which the GPU is used: about 0.04 seconds on one core."""
+"""Minimum number of multiplications of a prediction to use the GPU; one CPU core needs about 0.04 seconds for them."""
 
 _MAX_OUTPUTS = 2**26
-"""Maximum number of outputs that are on the device at a time."""
+"""Maximum number of predictions (rows times networks) that are in GPU memory at a time."""
 
 _BATCH_SIZES = (64, 32, 16, 8)
-"""Rows that one block of threads predicts at a time; the largest size for which shared memory suffices is used."""
+"""Possible numbers of rows per block of GPU threads; the largest that fits into shared memory is used."""
 
 _ARGUMENTS = np.dtype(
     [(name, np.uint64) for name in ("X", "weights", "bins", "bin_columns", "means", "variances")]
@@ -29,22 +29,22 @@ _ARGUMENTS = np.dtype(
     + [(name, np.int32) for name in ("n_columns", "n_bins", "n_layers", "activation", "size", "batch", "parts")]
     + [("width", np.int32, MAX_LAYERS), ("unused", np.int32)]
 )
-"""The struct ``Forward`` of the program."""
+"""Memory layout of the arguments of the GPU program that predicts: the struct ``Forward`` in kernel.cu."""
 
 
 def padded(n: int) -> int:
-    """Return the next multiple of eight: products are computed in tiles of eight numbers."""
+    """Round n up to a multiple of eight, since matrix products are computed in tiles of eight numbers."""
     return (n + 7) & ~7
 
 
 @lru_cache(maxsize=256)
 def gpu_packing_of(spec: NetworkSpec) -> Packing:
-    """Return the layout for networks of one shape: for each layer the padded transpose of [W, b]."""
+    """Return the layout of a network's weights in GPU memory: for each layer the transpose of [W, b], padded."""
     return Packing.of(spec, lambda n_out, columns: (padded(columns), padded(n_out)), transposed=True)
 
 
 def can_predict(device: Cuda, spec: NetworkSpec, n_networks: int, n_rows: int) -> bool:
-    """Return whether the device can predict with these networks and has enough rows to be faster than the CPU."""
+    """Return whether the GPU can predict with these networks, and there are enough rows to be faster than the CPU."""
     if 1.0 * n_networks * n_rows * spec.n_parameters < _MIN_PRODUCTS or len(spec.hidden) >= MAX_LAYERS:
         return False
     return _batch_size(gpu_packing_of(spec), device) is not None
@@ -53,7 +53,7 @@ def can_predict(device: Cuda, spec: NetworkSpec, n_networks: int, n_rows: int) -
 def outputs_on(
     device: Cuda, spec: NetworkSpec, layers: Sequence[Layer], rows: Float32Array, bins: Bins
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the means and variances of rows, each (H, n), which equal those of the CPU up to rounding.
+    """Return the means and variances that networks predict for rows on a GPU, each (H, n); as on a CPU up to rounding.
 
     The inputs of the networks are the columns of ``rows``, then the features of ``bins``.
     """
@@ -85,7 +85,7 @@ def outputs_on(
 
 
 def _batch_size(packing: Packing, device: Cuda) -> int | None:
-    """Return the rows that one block of threads predicts at a time; None if shared memory does not suffice for any."""
+    """Return the number of rows that a block of GPU threads predicts at a time; None if shared memory is too small."""
     sizes = (n for n in _BATCH_SIZES if _shared_bytes(packing, n) <= device.shared_bytes)
     return next(sizes, None)
 

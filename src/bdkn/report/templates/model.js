@@ -1,5 +1,5 @@
 "use strict";
-// The model in the page: the same arithmetic as bdkn in Python, for one row at a time.
+// The model in the HTML report: the same computations as bdkn in Python, for one row at a time.
 const bdkn = (() => {
   const TYPES = { f32: Float32Array, f64: Float64Array, i8: Int8Array, u8: Uint8Array, i16: Int16Array,
                   u16: Uint16Array, i32: Int32Array, u32: Uint32Array };
@@ -116,7 +116,7 @@ const bdkn = (() => {
   }
   const SINH = [(u) => [Math.sinh(u), Math.cosh(u)], Math.asinh], PLAIN = [(u) => [u, 1], (z) => z];
 
-  // A Student-t of weight kept, and Gaussians {at, width, mass}, in units of scale around loc.
+  // Mixture of a Student-t with weight kept and Gaussians {at, width, mass}, in units of scale around loc.
   class Mixture {
     constructor(df, loc, scale, kept = 1, parts = []) {
       this.t = new StandardT(df);
@@ -194,7 +194,7 @@ const bdkn = (() => {
     return { ...LINKS[data.kind](data), support: ends(data.support), near: ends(data.near), breaks: data.breaks };
   }
 
-  // The distribution of y for that of g(y), truncated to the bounds of the target.
+  // The distribution of y, given the distribution of g(y), truncated to the bounds of the target.
   class Transformed {
     constructor(base, link) {
       this.base = base; this.link = link;
@@ -547,7 +547,7 @@ const bdkn = (() => {
       return { dist: restore(affine(base, targets.scale, targets.mean)), parts, place: where };
     };
   }
-  // ---- columns of a data frame as inputs; a value is a number, a number of a category, a date, or codes that are given
+  // ---- columns of a data frame as inputs; a value is a number, a number of a category, a date, or given codes
   function columnOf(data) {
     const flagged = (value) => (data.missing ? [value === null ? data.fill : value, value === null ? 1 : 0] : [value === null ? data.fill : value]);
     if (["number", "boolean", "duration"].includes(data.kind)) return flagged;

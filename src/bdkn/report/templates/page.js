@@ -1,5 +1,5 @@
 "use strict";
-// Theme: the system's unless the button was pressed; what is pressed is remembered where the browser allows it.
+// Theme: that of the system until the button is pressed; the choice is stored if the browser allows it.
 (() => {
   const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
   const stored = () => { try { return localStorage.getItem("bdkn-theme"); } catch { return null; } };
@@ -11,7 +11,7 @@
     store(root.dataset.theme);
   });
 })();
-// Values of marks under the pointer.
+// Tooltips: values of the dot or bar under the pointer.
 (() => {
   const tip = document.getElementById("tip");
   document.addEventListener("pointerover", (event) => {

@@ -1,5 +1,5 @@
 "use strict";
-// What if: inputs on one side, the predicted distribution on the other.
+// What-if: form fields for the inputs on one side, the predicted distribution on the other.
 const whatIf = (() => {
   const data = JSON.parse(document.getElementById("what-if-data").textContent);
   const predictMatrix = bdkn.modelOf(data.model), $ = (id) => document.getElementById(id);
