@@ -110,7 +110,7 @@ class Sample:
 
     @property
     def is_complete(self) -> bool:
-        """True if the sample consists of all rows with a positive count."""
+        """True if the sample contains every row whose sample weight is positive."""
         return len(self.numbers) == self.n
 
 

@@ -277,7 +277,7 @@ def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
 
 
 def candidate_rows(frame: Any, partition: Partition, bound: int, most: int) -> SampleCandidates:
-    """Return candidates of a partition for the sample: at most ``most`` rows, with random keys below ``bound``."""
+    """Draw candidates for the random sample: at most ``most`` rows of a partition, with the smallest random keys."""
     return SampleCandidates.of(*counted_rows(partition.first, partition.rows(frame)), most, bound)
 
 

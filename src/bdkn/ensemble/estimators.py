@@ -64,8 +64,8 @@ class EstimatorMember:
     """Member that predicts by one fitted model, or by the average of one fitted model per fold.
 
     The models receive rows of the user's table and predict the target transformed by the ``link``. Their standard
-    deviations are multiplied by ``std_factor``, or not used if it is nan. Models of scikit-learn are replaced by copies
-    made of arrays, if possible; ``originals`` are then the models before copying, which are not stored in files.
+    deviations are multiplied by ``std_factor``, or not used if it is nan. If possible, scikit-learn models are replaced
+    by copies that hold only arrays, to be stored in files; ``originals`` are then the scikit-learn models, not stored.
     """
 
     name: str

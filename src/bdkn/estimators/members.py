@@ -243,7 +243,7 @@ def cross_fit_estimators(
 def route_parameters(
     model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
 ) -> Parameters:
-    """Return the additional arguments, such as sample weights, of each member's ``fit``; key "cv": of the splitter."""
+    """Return additional keyword arguments: by member name for its ``fit``, by "cv" for ``split`` of the splitter."""
     if get_config()["enable_metadata_routing"] and isinstance(model.members, list):
         given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
         if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):

@@ -190,10 +190,10 @@ def _mean_distance(μ: float, σ: float) -> float:
 
 @compiled
 def half_distances(rows: Rows, precision: FloatArray, share: FloatArray) -> FloatArray:
-    """Return E|U - U'|/2 (n,), a term of the CRPS, for independent draws U, U' from each row's mixture.
+    """Return E|U - U'|/2 (n,) of independent draws U, U' of each mixture, without the pairs of two Student-t draws.
 
-    The case that both are draws of the Student-t is left out. A standard Student-t is N(0, 1/λ) with random λ;
-    ``precision`` and ``share`` (n, m) are the nodes and the weights of a quadrature over λ.
+    It is a part of the CRPS; the caller adds the omitted pairs in closed form. A standard Student-t is N(0, 1/λ) with
+    random λ; ``precision`` and ``share`` (n, m) are the nodes and the weights of a quadrature over λ.
     """
     df, kept, position, width, mass = rows
     found = np.zeros(len(df))

@@ -30,7 +30,7 @@ from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
 TAIL = 0.05
-"""Probability on each side of the 90 % interval whose coverage the third function tests."""
+"""Probability below, and above, the 90 % prediction interval; the test checks the coverage of this interval."""
 
 _SIZES = (0.05, 0.15, 0.35, 0.6, 0.9)
 """Sizes of bets, as fractions of the largest bet with which no stake can become negative."""

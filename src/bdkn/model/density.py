@@ -57,7 +57,7 @@ _MIN_OUT_OF_BAG_TREES = 5
 """Minimum number of trees grown without a row, for the row to be used to learn the weights of the mixture."""
 
 _KNOT_LEVELS = (0.05, 0.5, 0.95)
-"""Levels of the quantiles of the trees' agreement at which weights of the mixture are learned (knots)."""
+"""Mixture weights are learned at these quantiles (knots) of the trees' agreement on the neighbours of a row."""
 
 _PRIOR_ROWS = 10.0
 """Weight, in rows, of the prior for the Student-t and, at each knot, of the prior for weights common to all knots."""

@@ -346,7 +346,7 @@ _TYPICAL_DISAGREEMENT, _USUAL_DISAGREEMENT = 0.5, 0.9
 """Levels of the quantiles of the disagreement on held-out rows that are ``typical`` and ``usual``."""
 
 _RANGE_FACTOR = 0.1
-"""c: factor of the squared change of a prediction that is continued linearly beyond the range of a column."""
+"""c: extra variance outside the range of a column is c times (slope of the prediction × distance from the range)²."""
 
 _MIN_SLOPE = 0.15
 """Minimum slope of predictions along a column, as a fraction of the largest slope."""

@@ -147,7 +147,7 @@ class FittedModel:
         return replace(model, extrapolation=self.extrapolation_for(combination))
 
     def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
-        """Return the model with the best subset of the given members; mixture weights of ``density`` do not change."""
+        """Return the model with the best subset of the given members, combined anew; ``density`` keeps its weights."""
         held_out, targets, density = self.required_held_out(), self.targets, self.density
         with stage("combine"):
             found = select_and_combine(held_out, members, options)

@@ -62,10 +62,10 @@ _SHARES = 16.0
 """Divisor of the tolerance: the error of an interval may be the tolerance times its component's weight over this."""
 
 _NEGLIGIBLE = 64.0
-"""Divisor of the tolerance: a tail is cut off where the integral over its next interval is below the quotient."""
+"""Divisor of the tolerance: integration of a tail stops where the next interval adds less than tolerance / this."""
 
 _MAX_BEYOND = 16
-"""Maximum number of intervals that are added in each tail of a component."""
+"""Maximum number of intervals by which the integration range of a mixture component is extended in each tail."""
 
 _WIDENING = 1.2
 """Ratio of the widths of consecutive intervals in a tail."""
@@ -120,7 +120,7 @@ def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -
 
 
 def _expectation(dist: Predictive, function: Function, tolerance: float, numbers: IndexArray) -> FloatArray:
-    """Return the expectation (n,) of each row; ``numbers`` are the row numbers that the function is given."""
+    """Return the expectation (n,) of ``function`` for each row; ``numbers`` (n,) are the row numbers passed to it."""
     found = np.empty(len(dist))
     if isinstance(dist, JoinedPredictive):
         for k, part in enumerate(dist.parts):

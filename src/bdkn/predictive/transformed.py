@@ -240,7 +240,7 @@ class Transformed(Predictive):
 
     @lazy
     def _centre(self) -> FloatArray:
-        """Median of g(y) in each row."""
+        """Median of the transformed target g(y) of each row, where g is the link."""
         return self.base.median() if self._is_whole else self._truncated(np.full((len(self), 1), 0.5))[:, 0]
 
     @lazy

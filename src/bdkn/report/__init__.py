@@ -1,4 +1,4 @@
-"""Reports as HTML pages about one model, with the model in them."""
+"""HTML reports about one model; a page can contain the model, to predict rows that the reader enters."""
 
 from __future__ import annotations
 

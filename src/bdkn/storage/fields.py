@@ -293,7 +293,7 @@ class Sized:
 
 
 def sizes(**symbols: str | Callable[[Any], int]) -> Sized:
-    """Return an annotation that sets symbols of array shapes, such as H, to an attribute or a function of the value."""
+    """Return a field annotation: array sizes, such as H, must equal an attribute or a function of the field's value."""
     return Sized({name: attrgetter(by) if isinstance(by, str) else by for name, by in symbols.items()})
 
 
