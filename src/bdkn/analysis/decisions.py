@@ -19,7 +19,7 @@ from bdkn.predictive.transformed import TargetMap, row_quantiles
 from bdkn.typing import FloatArray, IndexArray
 
 Cost = Callable[[FloatArray, IndexArray], FloatArray]
-"""Type of functions that return costs (m, k), given targets (m, k) and the numbers (m,) of their rows."""
+"""Type of cost functions: they return costs (m, k), given targets (m, k) and the numbers (m,) of their rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Outcome:
 
     @classmethod
     def of(cls, dist: Predictive) -> Outcome:
-        """Return predicted distributions without point masses as an outcome."""
+        """Return an ``Outcome`` without point masses, from predicted distributions."""
         return cls(np.empty(0), np.empty((len(dist), 0)), dist)
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class Outcome:
         return np.clip(1.0 - self.shares.sum(axis=1), 0.0, 1.0) if len(self.values) else np.ones(len(self))
 
     def restored(self, transformation: TargetMap) -> Outcome:
-        """Return the outcome in the original units, if the targets were transformed before the fit."""
+        """Return the outcome in the original units of the targets, before ``transformation`` was applied to them."""
         rest = None if self.rest is None else transformation.restore(self.rest)
         return replace(self, values=transformation.inverse(self.values), rest=rest)
 
@@ -82,7 +82,7 @@ class Outcome:
         return np.asarray(found + self.others[:, None] * np.stack(parts, axis=1))
 
     def expected(self, cost: Cost, tolerance: float) -> FloatArray:
-        """Return the expectation (n,) of a cost that is a function of the target."""
+        """Return the expected cost (n,) of each row, for a cost that is a function of the target."""
         found = np.zeros(len(self))
         if len(self.values):
             rows = np.arange(len(self))
@@ -91,12 +91,12 @@ class Outcome:
 
 
 def _linear(under: FloatArray, over: FloatArray, decision: FloatArray) -> Cost:
-    """Return the linear cost of a decision (n, 1) with unit costs (n, 1), as a function of targets."""
+    """Return a function of targets: the linear cost of the decision (n, 1) with the unit costs (n, 1) of each row."""
     return lambda y, rows: _weighted(under[rows], over[rows], y - decision[rows], decision[rows] - y)
 
 
 def _weighted(under: FloatArray, over: FloatArray, excess: FloatArray, shortfall: FloatArray) -> FloatArray:
-    """Return under max(excess, 0) + over max(shortfall, 0), where zero times infinity is zero."""
+    """Return the linear cost under max(excess, 0) + over max(shortfall, 0), where zero times infinity is zero."""
     with np.errstate(invalid="ignore", over="ignore"):
         pairs = ((under, excess), (over, shortfall))
         return np.asarray(sum(np.where(unit > 0.0, unit * np.maximum(part, 0.0), 0.0) for unit, part in pairs))
@@ -244,7 +244,7 @@ def _unit_cost(name: str, given: ArrayLike, n: int) -> FloatArray:
 
 
 def _checked_cost(cost: Callable[..., Any], decision: FloatArray | None = None) -> Cost:
-    """Wrap a cost function of the user as a function of targets and row numbers that checks its results."""
+    """Return a function of targets and row numbers that calls the user's ``cost`` and checks what it returns."""
 
     def of_rows(y: FloatArray, rows: IndexArray) -> FloatArray:
         arguments = (y,) if decision is None else (y, np.broadcast_to(decision[rows, None], y.shape))

@@ -1,4 +1,4 @@
-"""Shapley values of the mean and of the parts of the variance."""
+"""Shapley values: contributions of columns to the predicted mean and to the parts of the predicted variance."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def column_of(table: Any, j: int, rows: IndexArray) -> Any:
 
 
 def with_column(table: Any, j: int, values: Sequence[Any]) -> Any:
-    """Return a table of copies of the first row, one per value, with the values in column j."""
+    """Return a table with one row per value: a copy of the first row with this value in column j."""
     first = np.zeros(len(values), dtype=np.intp)
     columns = [column_of(table, k, first) for k in range(table.shape[1])]
     columns[j] = _like(columns[j], values)
@@ -211,7 +211,7 @@ class Explanation:
 
 
 _MAX_BACKGROUND = 384
-"""Number of background rows that are predicted, so that some can be drawn evenly over their predicted means."""
+"""Number of background rows that are predicted; from these, rows spread evenly over predicted means are drawn."""
 
 _FEW_ROWS = 20
 """Largest number of explained rows for which ``_FOR_FEW`` predictions per row are the default."""
@@ -220,7 +220,7 @@ _FOR_FEW, _FOR_MANY = 800, 500
 """Default numbers of predictions per explained row, if few rows are explained and if many are."""
 
 _MIN_SAMPLES, _MAX_SAMPLES = 8, 128
-"""Smallest and largest default number of pairs of column orders per explained row."""
+"""Limits of the default ``n_samples``: the number of random column orders per explained row, each with its reverse."""
 
 
 def explain(
@@ -298,8 +298,8 @@ def _shapley_values(
 ) -> tuple[FloatArray, FloatArray]:
     """Return Shapley values (m, p, K) of columns for some rows, and their standard errors.
 
-    ``others`` are background rows. The columns of each are replaced by those of the explained row one after the other,
-    in a random order and in its reverse. ``plain`` are the predictions of all rows without replaced columns.
+    ``others`` are background rows. Each of them is changed into the explained row, one column after the other, in a
+    random order and in its reverse. ``plain`` are the predictions of all rows before any change.
     """
     m, pairs, K = len(rows), len(others), plain.shape[1]
     ranks = _ranks(generator, (m, pairs, p))
@@ -317,7 +317,7 @@ def _shapley_values(
 
 
 def _ranks(generator: np.random.Generator, shape: tuple[int, int, int]) -> IndexArray:
-    """Return the positions (m, pairs, 2, p) of the columns in random orders and in the reverse of each."""
+    """Return the positions (m, pairs, 2, p) of p columns in random orders and in the reverse of each order."""
     ranks = np.argsort(generator.random(shape), axis=2)
     return np.stack([ranks, shape[2] - 1 - ranks], axis=2)
 
@@ -332,7 +332,7 @@ def some_rows(n: int, most: int | None, generator: np.random.Generator) -> Index
 
 
 def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, ...]]:
-    """Return the rows of two tables together, from which new rows can be composed, and the column names."""
+    """Return a ``MixedRows`` of the rows of both tables, to compose new rows from them, and the column names."""
     reader, encoder = model.reader, model.reader.encoder
     fitted = reader.names if encoder is None else encoder.names
     names = tuple(map(str, column_names(X) if fitted is None else fitted))

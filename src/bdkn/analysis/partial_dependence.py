@@ -24,7 +24,7 @@ _FEW = 12
 """Maximum number of different values of a column for which each value is a grid point."""
 
 _MAX_VALUES = 20
-"""Maximum number of grid points of a column without numbers."""
+"""Maximum number of grid points of a column of text or categories."""
 
 _HALVINGS = 48
 """Maximum number of bisection steps for a quantile of a mixture."""
@@ -133,7 +133,7 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
 
 
 def _grid_of(model: Any, table: Any, j: int, given: ArrayLike | None) -> Sequence[Any]:
-    """Return the given grid, or a default one; for text that stands for numbers or dates, texts at some quantiles."""
+    """Return the given grid, or a default grid; for numbers or dates that are stored as text, it consists of texts."""
     if given is None:
         name, encoder = column_names(table)[j], model.reader.encoder
         column = np.asarray(column_of(table, j, np.arange(table.shape[0])))

@@ -26,7 +26,7 @@ class TableView:
 
     @classmethod
     def of(cls, X: Any, names: Sequence[Any] | None = None) -> TableView:
-        """Return the view of a table; ``names`` selects columns of a data frame, or names the columns of an array."""
+        """Return a ``TableView`` of X; ``names`` selects columns of a data frame, or names the columns of an array."""
         if is_frame(X):
             present = column_names(X)
             wanted = tuple(present if names is None else names)

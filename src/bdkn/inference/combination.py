@@ -41,7 +41,7 @@ from bdkn.storage.fields import Extended, NonNegative, Number, Positive, must, s
 from bdkn.typing import FloatArray
 
 MAX_TEMPERING = 2.0
-"""Maximum power τ of the members' variance in the noise variance."""
+"""Maximum of the tempering τ: the noise variance of a row is proportional to v^τ, with the members' variance v."""
 
 MAX_WEIGHT_VARIANCE = 1.0
 """Maximum prior variance of a weight. Large weights are not meaningful in an ensemble. They could also leak held-out
@@ -52,22 +52,22 @@ _TEMPERING_RATE = 3.0
 fit some power of v better by chance; for thousands of rows the prior hardly matters."""
 
 _EXACT = 1e100
-"""Number in place of an infinite log evidence, that of members without errors, in the search for τ."""
+"""Finite number that replaces an infinite log evidence (members without errors) in the search for the tempering τ."""
 
 _MIN_DF = 2.1
 """Minimum degrees of freedom of predictions; with two, the variance would be infinite."""
 
 _N_FEATURE_PAIRS = 64
-"""Half of the number of random features that approximate the correlation of extrapolation errors."""
+"""Half of the number of random features that approximate the correlation between extrapolation errors of rows."""
 
 _STEPS = 50
-"""Maximum number of Newton steps for the scale of a Student-t."""
+"""Maximum number of Newton steps in the search for the best scale of a Student-t distribution."""
 
 _SPREAD_ROWS = 81.0
-"""Number of rows, times n³, that the targets' variance counts as in the scale of predictions after a fit to n rows."""
+"""After a fit to n rows, the targets' variance counts like this number / n³ rows in the scale of predictions."""
 
 _MAX_AVERAGING_GAIN = 0.8
-"""Maximum share of a squared error that averaging over fits removes: the share for five fits."""
+"""Maximum share of the squared scale that is removed if members are means of several fits: 1 - 1/5, for five fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,22 +158,22 @@ class Outside:
 
     @property
     def std(self) -> FloatArray:
-        """The square root of the variance."""
+        """The square root √u of the extrapolation variance of each row."""
         return np.sqrt(self.variance)
 
     @property
     def root(self) -> FloatArray:
-        """A matrix root (n, R) of the additional covariance of the rows, root rootᵀ."""
+        """A square root A (n, R) of the covariance AAᵀ of the rows' extrapolation errors."""
         assert self.directions is not None, "rows of a joint prediction have directions"
         return self.std[:, None] * self.directions
 
     def draw(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return joint draws (n, size) of the extrapolation errors √u δ of the rows; each column is one function."""
+        """Return extrapolation errors (n, size) of the rows, drawn jointly: each column is one random function."""
         return np.asarray(self.root @ generator.standard_normal((self.root.shape[1], size)))
 
 
 def directions(Z: FloatArray) -> FloatArray:
-    """Return a unit vector (n, R) for each standardized row; their products are correlations of extrapolation errors.
+    """Return unit vectors (n, R) of standardized rows; their products are the correlations of extrapolation errors.
 
     The correlation is a finite sum for the arc-cosine kernel of order one (Cho and Saul, 2009) of (z, 1), normalized:
     it depends on the angle only. Far away, rows on the same ray from the origin have a correlation near 1, so that a
@@ -282,7 +282,7 @@ def combine(
 
 
 def equal_weights(H: int) -> FloatArray:
-    """Return the prior mean of the weights, 1/H for each member, and of the constant, zero."""
+    """Return the prior mean of the weights: 1/H for each of H members, and zero for the constant at the end."""
     return np.append(np.full(H, 1.0 / H), 0.0)
 
 
@@ -369,16 +369,16 @@ class Combination:
         return float(κ * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
 
     def statistics(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Statistics:
-        """Return the sufficient statistics of rows, with the noise variances of this combination."""
+        """Return the sufficient statistics of rows, with one over the noise variance v^τ as their precision."""
         precision = forecast.variance**-self.tempering
         return Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
 
     def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for predictions in which each member is the mean of several fits.
 
-        It was fitted to a ``forecast`` with one fit per member and row; ``fold_variance`` (n, H) is the variance of a
-        member's fits there. The mean squared error of single fits exceeds that of their means by Σₕ βₕ² fold_varianceₕ.
-        So the squared scale is reduced by the average share of this sum in it.
+        This combination was fitted to a ``forecast`` with one fit per member and row; ``fold_variance`` (n, H) is the
+        variance among the fits of a member. With single fits, the mean squared error is larger by Σₕ βₕ² fold_varianceₕ
+        than with their means. So the squared scale is reduced by the average ratio of this sum to the squared scale.
         """
         post, weights, h = self.posterior, self.weights, leverage(self.posterior.root, self._features(forecast))
         scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
@@ -388,11 +388,11 @@ class Combination:
         return replace(self, averaging=self.averaging * float(np.sqrt(1.0 - share)))
 
     def for_new_rows(self, y: FloatArray, counts: FloatArray | None = None) -> Combination:
-        """Return the combination for rows that neither it nor the mean of the targets was computed from.
+        """Return the combination for predictions of new rows: the same model with a larger scale.
 
-        Scaled units subtract the mean of all targets, also of held-out rows: the expected squared distance of such a
-        row from this mean is (n - 1)/n of the variance, but (n + 1)/n for a new row. Moreover, three rows may be
-        predicted well by chance. So the squared scale is averaged with the variance of the targets ``y``, which counts
+        The mean of all n targets, also of held-out rows, is subtracted before the fit. The expected squared distance of
+        these targets from the mean is (n - 1)/n of the variance, but (n + 1)/n for a new row. Moreover, three rows may
+        be predicted well by chance. So the squared scale is averaged with the variance of ``y``, which counts
         as 81/n³ rows: three rows with n = 3, a twelfth of a row with n = 10.
         """
         n, level = self.n, self.noise_std**2
@@ -404,9 +404,9 @@ class Combination:
         return replace(self, averaging=self.averaging * float(np.sqrt(chance * (n + 1.0) / (n - 1.0))))
 
     def predictive(self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
-        """Return the predictions St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ) + u) of ``shift`` + ``unit`` times the target.
+        """Return the Student-t predictions of rows, times ``unit`` plus ``shift`` (for the units of the targets).
 
-        u is the variance outside of the training rows. Where it is zero, the scale is the same to the last bit.
+        With unit 1 and shift 0 they are St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ) + u), with the extrapolation variance u.
         """
         df, loc, scale = self.parameters(forecast, unit, shift)
         return StudentT.unchecked(np.broadcast_to(np.float64(df), loc.shape), loc, scale)
@@ -414,7 +414,7 @@ class Combination:
     def parameters(
         self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Return degrees of freedom, locations (n,) and scales (n,) of the predictions of ``predictive``."""
+        """Return the parameters of ``predictive``: degrees of freedom, locations (n,) and scales (n,)."""
         loc, scale = self._location_scale(forecast)
         scale = unit * (self.averaging * self.tails.scale) * scale
         if forecast.outside is not None:
@@ -422,12 +422,12 @@ class Combination:
         return self.tails.df, shift + unit * loc, scale
 
     def _location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
-        """Return locations and scales with the posterior's own tails, without the extrapolation variance."""
+        """Return locations and scales of predictions, before ``tails`` and extrapolation variance change the scales."""
         post = self.posterior
         return location_scale(post.root, post.mean, self._features(forecast), self._noise(forecast), post.b / post.a)
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
-        """Return the prediction of each row of the fit from all other rows of the fit."""
+        """Return leave-one-out predictions: each row of the fit is predicted from all other rows of the fit."""
         df, loc, scale = self.leave_one_out_parameters(forecast, y, counts)
         return StudentT.unchecked(np.broadcast_to(np.float64(df), loc.shape), loc, scale)
 
@@ -443,8 +443,8 @@ class Combination:
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
         """Return the parts of the predictive variance: noise, disagreement of the members, uncertain weights, outside.
 
-        v^τ is divided as v is, in proportion to the members' noise and their disagreement. The parts are infinite with
-        two degrees of freedom or fewer.
+        The variance due to v^τ is divided between "noise" and "disagreement" in the ratio of the members' noise
+        variance to their disagreement. With two degrees of freedom or fewer, parts are infinite.
         """
         post, v = self.posterior, forecast.variance
         unit, noise = (self.averaging * self.tails.scale) ** 2 * post.b / post.a, self._noise(forecast)
@@ -458,7 +458,7 @@ class Combination:
         return {name: student_t_covariance(self.tails.df, part) for name, part in parts.items()}
 
     def spread(self, forecast: Forecast) -> FloatArray:
-        """Return the spread of each row, the variance among fits D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)².
+        """Return the spread of each row: the weighted variance among all fits, D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)².
 
         φ̄ is the weighted mean of all fits k of all members h. With weights 1/H, D is the plain variance. A member in
         other units, or a useless member, has a small weight, and does not dominate D.
@@ -570,10 +570,10 @@ def fit_tails(
 def _loss(
     ν: float, start: float, z2: FloatArray, share: FloatArray, memory: FloatArray | None = None
 ) -> tuple[float, float]:
-    """Return the mean negative log density of residuals z = √z2 under a Student-t with ν and its best scale κ, and κ.
+    """Return the mean negative log density of residuals under a Student-t with its best scale κ; also return κ.
 
-    The scale κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1, whose left side falls with κ. It is found by Newton's method
-    on log κ, with steps of a factor e at most. ``memory`` (2, n) is for temporary numbers (None: new memory).
+    ν is the number of degrees of freedom, ``z2`` are squared residuals z². κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1,
+    by Newton's method on log κ, with steps of a factor e at most. ``memory`` (2, n) is for temporary numbers.
     """
     log_κ, (pulled, rest) = np.log(start) / 2.0, np.empty((2, len(z2))) if memory is None else memory
     for _ in range(_STEPS):

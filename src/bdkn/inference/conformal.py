@@ -27,19 +27,19 @@ from bdkn.inference.rowwise import leverage, whitened
 from bdkn.typing import FloatArray
 
 _ROUNDING = 1e-12
-"""Relative rounding error of a coverage; it must not change the rank of a quantile."""
+"""Tolerance for rounding errors of a coverage, so that they do not change the rank of a quantile."""
 
 
 Outputs = tuple[FloatArray, FloatArray, FloatArray]
-"""Predictions of K fits per member for m rows: means (K, m, H), variances (K, m, V), a term (m,) of squared scales."""
+"""Type of predictions by K fits per member: means (K, m, H), variances (K, m, V), (m,) to add to squared scales."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutPredictors:
     """The n predictors fᵢ of cross-conformal intervals, each made without training row i.
 
-    ``fits`` (n, H) and ``variance_fits`` (n, V) are numbers of fits, ``weights`` (n, H) and ``constants`` (n,) the
-    posterior means without row i, ``scores`` (n,) are Rᵢ; the scale of a variance v is v^(``tempering``/2).
+    ``fits`` (n, H) and ``variance_fits`` (n, V) are the numbers of the fits that each predictor uses. ``weights``
+    (n, H) and ``constants`` (n,) are posterior means without row i, ``scores`` (n,) are |residual|/scale of row i.
     """
 
     fits: NDArray[Any]
@@ -50,7 +50,7 @@ class HeldOutPredictors:
     tempering: float
 
     def ends(self, outputs: Outputs) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield centres and half-widths (n, rows) of the n predictors' intervals, a block of rows at a time."""
+        """Yield centres and half-widths (n, rows) of the intervals of n predictors, one block of rows at a time."""
         all_means, variances, extra = outputs
         K, _, H = all_means.shape
         chosen, variance_of = _chosen(self.fits, K), _chosen(self.variance_fits, K) / self.variance_fits.shape[1]
@@ -83,10 +83,10 @@ class HeldOutPredictors:
 def upper_end(
     values: FloatArray, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
 ) -> FloatArray:
-    """Return, for each column, the ⌈coverage (n + 1)⌉-th smallest of n values; infinity if this rank exceeds n.
+    """Return an upper limit per column: the ⌈coverage (n + 1)⌉-th smallest of n values, or infinity if n is too small.
 
     With ``weights`` (n,) it is the smallest value such that the values up to it have at least the share ``coverage`` of
-    the total weight, in which each column also has a weight of its ``own``.
+    the total weight, to which the weight ``own`` of the column is added.
     """
     n = len(values)
     if weights is None:
@@ -106,9 +106,9 @@ def upper_end(
 def weights_without_each(
     post: Posterior, Phi: FloatArray, y: FloatArray, precision: FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
-    """Return the posterior means (n, H) of the weights, each with one row left out.
+    """Return the posterior means (n, H) of the weights without each row: in row i, row i is left out of the fit.
 
-    With the residual e and the leverage h of a row, μ₋ᵢ = μₙ - Λₙ⁻¹φ w e/(1 - w h), by Sherman and Morrison.
+    For a row with residual e, leverage h and precision w (times count), μ₋ᵢ = μₙ - Λₙ⁻¹φ w e/(1 - w h).
     """
     w = precision if counts is None else precision * counts
     h = leverage(post.root, np.ascontiguousarray(Phi))
@@ -118,7 +118,7 @@ def weights_without_each(
 
 
 def _chosen(fits: NDArray[Any], K: int) -> FloatArray:
-    """Return a matrix (n, K·H) of zeros and ones that selects, of K fits per member, the numbers ``fits`` (n, H)."""
+    """Return a matrix (n, K·H) of zeros and ones that selects for each row one fit of every member: ``fits``."""
     n, H = fits.shape
     chosen = np.zeros((n, K, H))
     chosen[np.arange(n)[:, None], fits, np.arange(H)] = 1.0
@@ -126,5 +126,5 @@ def _chosen(fits: NDArray[Any], K: int) -> FloatArray:
 
 
 def _flat(outputs: FloatArray) -> FloatArray:
-    """Return the outputs (K, m, H) of all fits as a matrix (K·H, m)."""
+    """Return the outputs (K, m, H) of K fits of H members for m rows as a matrix (K·H, m)."""
     return np.ascontiguousarray(outputs.transpose(0, 2, 1).reshape(-1, outputs.shape[1]))

@@ -19,19 +19,19 @@ from bdkn.inference.statistics import EPS, Directions, Statistics
 from bdkn.typing import FloatArray
 
 _SEARCH_LOW, _SEARCH_HIGH = 1e-8, 1e20
-"""Limits of the search for the prior variance t: the lowest t s_max², the highest t s_min², with s singular values."""
+"""Limits of the search for the prior variance t: lowest t s_max² and highest t s_min², with singular values s of Φ."""
 
 _POINTS = 4.0
-"""Grid points per unit of log t, about nine per decade, of the search for peaks of the evidence of prior variance t."""
+"""Grid points per unit of log t in the search for peaks of the evidence, where t is the prior variance."""
 
 _POINTS_OF_DENSITY = 2.0
-"""Grid points per unit of log t of the search for the most probable prior variance t."""
+"""Grid points per unit of log t in the search for the prior variance t with the highest posterior density."""
 
 
 class Spectrum(NamedTuple):
-    """Statistics of one target in the basis of singular vectors of Φ, which give the evidence of any prior variance.
+    """Statistics of one target from which the evidence of any prior variance of the weights is computed fast.
 
-    With t = σ_β², the prior variance in units of the noise,
+    With t = σ_β², the prior variance in units of the noise, and the singular values s of Φ,
 
         bₙ(t) = b₀ + ½ [rest + Σ c²/(1 + t s²)],   log |Λₙ|/|Λ₀| = Σ log(1 + t s²).
 
@@ -74,18 +74,18 @@ class Spectrum(NamedTuple):
 
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
-        """Return the spectrum of rows with statistics ``stats``, relative to the prior mean of the weights."""
+        """Return the ``Spectrum`` of rows from their sufficient statistics, given the prior ``mean`` of the weights."""
         return cls.of_directions(stats.directions(mean), stats, a0, b0)
 
     @classmethod
     def of_directions(cls, found: Directions, stats: Statistics, a0: float = 0.0, b0: float = 0.0) -> Self:
-        """Return the spectrum of rows with statistics ``stats``, given their singular values and directions."""
+        """Return the ``Spectrum`` of rows from ``found``: singular values, targets in their basis, and residuals."""
         s, c, residual = found
         constant = constant_part(stats.n, stats.sum_log_w, 1, a0, b0)
         return cls(s, c, float(residual[-1]) ** 2, a0 + stats.n / 2.0, b0, constant)
 
     def b(self, t: ArrayLike) -> FloatArray:
-        """Return the scale bₙ(t) of the posterior of σ², for prior variances ``t`` of any shape."""
+        """Return bₙ(t), the scale of the posterior of the noise variance σ², for prior variances ``t`` of any shape."""
         return np.asarray(self.b0 + (self.rest + 1.0 / (1.0 + self._x(t)) @ self.c**2) / 2.0)
 
     def log_evidence(self, t: ArrayLike) -> FloatArray:
@@ -104,7 +104,7 @@ class Spectrum(NamedTuple):
 
     @property
     def slope_at(self) -> Callable[[float], float]:
-        """The derivative of the log evidence by log t as a function of one number, fast for few weights."""
+        """A function that returns the derivative of the log evidence by log t for one log t; fast for few weights."""
         squares = [(s * s, c * c) for s, c in zip(self.s.tolist(), self.c.tolist(), strict=True)]
         a, twice_rest = self.a, 2.0 * self.b0 + self.rest
 
@@ -123,7 +123,7 @@ class Spectrum(NamedTuple):
         return slope
 
     def largest_b(self, t: ArrayLike) -> FloatArray:
-        """Return the largest bₙ(t) over the targets, which is ``b`` here, as there is one target."""
+        """Return the largest scale bₙ(t) over all targets: the same as ``b``, since there is only one target."""
         return self.b(t)
 
     @property
@@ -136,7 +136,7 @@ class Spectrum(NamedTuple):
 
 
 class BlockSpectrum(NamedTuple):
-    """Statistics of a block of q targets in the basis of singular vectors of Φ, as ``Spectrum`` for one target.
+    """Statistics of q targets from which the evidence of any prior variance is computed; for one target: ``Spectrum``.
 
     ``c`` is (r, q) with rows cⱼ, ``rest`` and ``b0`` are (q, q), the constant has the multivariate gamma function Γ_q:
 
@@ -153,7 +153,7 @@ class BlockSpectrum(NamedTuple):
 
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: ArrayLike = 0.0) -> Self:
-        """Return the spectrum of rows with statistics ``stats``; a number ``b0`` means b0 times the identity matrix."""
+        """Return the ``BlockSpectrum`` of rows from their statistics; a number ``b0`` stands for b0 times identity."""
         s, c, residual = stats.directions(mean)
         q, scale = c.shape[1], np.asarray(b0, dtype=np.float64)
         scale = scale if scale.ndim else scale * np.eye(q)
@@ -161,7 +161,7 @@ class BlockSpectrum(NamedTuple):
         return cls(s, c, residual.T @ residual, a0 + stats.n / 2.0, scale, constant)
 
     def b(self, t: ArrayLike) -> FloatArray:
-        """Return the scale matrices bₙ(t) (.., q, q) of the posterior of Σ, for prior variances ``t`` of any shape."""
+        """Return bₙ(t) (.., q, q), scale matrices of the noise covariance Σ, for prior variances ``t`` of any shape."""
         left = 1.0 / (1.0 + self._x(t))
         return np.asarray(self.b0 + (self.rest + np.einsum("...j,jp,jq->...pq", left, self.c, self.c)) / 2.0)
 
@@ -182,7 +182,7 @@ class BlockSpectrum(NamedTuple):
 
     @property
     def slope_at(self) -> Callable[[float], float]:
-        """The derivative of the log evidence by log t as a function of one number, for root searches."""
+        """A function that returns the derivative of the log evidence by log t for one log t, for root searches."""
         return lambda log_t: float(self.slope(log_t))
 
     def largest_b(self, t: ArrayLike) -> FloatArray:
@@ -199,7 +199,7 @@ class BlockSpectrum(NamedTuple):
 
 
 def constant_part(n: float, sum_log_w: float, q: int, a0: float, b0: float | FloatArray) -> float:
-    """Return the terms of the log evidence of n rows of q targets that do not depend on targets or prior precision."""
+    """Return the terms of the log evidence that depend neither on the values of targets nor on the prior precision."""
     a = a0 + n / 2.0
     log_b0 = log_determinant(b0) * (1 if isinstance(b0, np.ndarray) else q)
     is_proper = a0 > 0 and log_b0 > -math.inf
@@ -277,7 +277,7 @@ def choose_prior_variance(
 
 
 def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, widest: float, size: float) -> float:
-    """Return the prior variance of the weights, chosen by ``method`` as in ``choose_prior_variance``."""
+    """Return the prior variance t of the weights, chosen by its evidence; arguments as in ``choose_prior_variance``."""
     if not isinstance(method, str):
         check_number("prior variance", method, low=0.0, strict=True)
         check_number("1 / prior variance", 1.0 / method, low=0.0)
@@ -331,7 +331,7 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, wides
 
 
 def _peak(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return the zero of a decreasing slope between two limits, or a limit if rounding hides the change of sign."""
+    """Return the peak between two limits, the zero of a decreasing slope; a limit if the slope does not change sign."""
     if slope(low) <= 0.0:
         return low
     return high if slope(high) >= 0.0 else float(brentq(slope, low, high, xtol=1e-13))

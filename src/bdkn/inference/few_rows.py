@@ -24,7 +24,7 @@ _MANY = 128
 
 @dataclass(frozen=True, eq=False)
 class FewRows:
-    """Factored rows, fewer than weights: ``mean`` is μ₀ (H,), ``lower`` L (n, n) with Φᵀ = QLᵀ, ``deviation`` y-Φμ₀."""
+    """Factored rows, fewer than weights: prior ``mean`` μ₀, ``lower`` L (n, n) with Φᵀ = QLᵀ, ``deviation`` y - Φμ₀."""
 
     Phi: FloatArray
     y: FloatArray
@@ -46,7 +46,7 @@ class FewRows:
     ) -> tuple[float, float] | None:
         """Return the prior variance t of the weights, chosen as in ``choose_prior_variance``, and the log evidence.
 
-        None if rows with the precisions ``w`` need the statistics of all weights: the singular values could not be
+        None if this method is not accurate for rows with the precisions ``w``: the singular values could not be
         computed, the members reproduce the targets up to rounding, or t is so large that no digits are left in
         directions where members are equal and only the prior decides.
         """
@@ -75,7 +75,7 @@ class FewRows:
     def condition(
         self, w: FloatArray, counts: FloatArray | None, prior: Prior
     ) -> tuple[FloatArray, FloatArray, float, float]:
-        """Return the posterior: mean μₙ, root Rₙ of the precision RₙᵀRₙ, and aₙ, bₙ of the noise variance."""
+        """Return the posterior: mean μₙ, root Rₙ of the precision RₙᵀRₙ, shape aₙ and scale bₙ of σ²."""
         rows, n, _ = read_chunk((self.Phi, self.y, w, counts))
         H = len(self.mean)
         start = Factor.empty(self.mean)

@@ -48,7 +48,7 @@ _MAX_FLOAT = float(np.finfo(np.float64).max)
 """Maximum number in double precision."""
 
 ROUNDING = float((16.0 * EPS) ** 2)
-"""Ratio of squared errors to squared targets below which the errors are only rounding errors."""
+"""Ratio of squared errors to squared targets below which a fit counts as exact: only rounding errors are left."""
 
 
 @stored
@@ -133,7 +133,7 @@ class Prior:
 
     @classmethod
     def shrinking(cls, mean: FloatArray, variance: float) -> Self:
-        """Return the prior of independent weights with this mean (H,) and ``variance``, without checks of arguments."""
+        """Return the prior β ~ N(mean, σ² variance I), with a₀ = b₀ = 0. To save time, arguments are not checked."""
         prior, identity = cls.__new__(cls), np.eye(len(mean))
         precision, root = identity * (1.0 / variance), identity * math.sqrt(1.0 / variance)
         prior.__dict__.update(mean=mean, precision=precision, a0=0.0, b0=0.0, root=root, is_definite=True)
@@ -153,9 +153,10 @@ class Prior:
 def condition(stats: Statistics, prior: Prior) -> tuple[FloatArray, FloatArray, float, Any]:
     """Return the posterior: μₙ, Rₙ with RₙᵀRₙ = Λₙ, aₙ and bₙ (a number for one target, a matrix for a block).
 
-    One QR factorisation of [[R, z], [0, ρ], [Λ₀^½, Λ₀^½ (μ₀ - ref)]] = Q [[Rₙ, zₙ], [0, ρₙ]] gives equations (6) to (9)
-    of the paper: μₙ = ref + Rₙ⁻¹zₙ, Λₙ = RₙᵀRₙ, aₙ = a₀ + n/2 and bₙ = b₀ + ½ρₙᵀρₙ. Large columns go first, so that a
-    small row of the prior keeps its digits where the members are equal and the prior alone decides.
+    The triangle of ``stats`` and the prior are factored together, [[R, z], [0, ρ], [Λ₀^½, Λ₀^½ (μ₀ - ref)]] =
+    Q [[Rₙ, zₙ], [0, ρₙ]]. So μₙ = ref + Rₙ⁻¹zₙ, Λₙ = RₙᵀRₙ, aₙ = a₀ + n/2 and bₙ = b₀ + ½ρₙᵀρₙ,
+    equations (6) to (9) of the paper. Large columns go first, so that a small row of the prior keeps its digits where
+    the members are equal and the prior alone decides.
     """
     rows, order, _, _ = stats.factor.denoised
     shape, μ0 = rows.ref.shape, prior.mean  # (H,), or (H, q) for a block
@@ -322,7 +323,7 @@ class Posterior:
         return MultivariateT(self.df, phi @ self.mean, self.kernel(phi) + self.b / self.a * np.diag(v))
 
     def kernel(self, Phi: ArrayLike, Phi2: ArrayLike | None = None) -> FloatArray:
-        """Return (b/a) Φ Λₙ⁻¹ Φ₂ᵀ, the scale matrix of the noise-free function between rows; Φ₂ = Φ if not given."""
+        """Return (b/a) Φ Λₙ⁻¹ Φ₂ᵀ, the scale matrix of the noise-free function at two sets of rows; default Φ₂ = Φ."""
         H = len(self.mean)
         left = whitened(self.root, checked_features(Phi, H))
         right = left if Phi2 is None else whitened(self.root, checked_features(Phi2, H))
@@ -414,7 +415,7 @@ def leave_out(
 
 
 def without_rounding(post: Posterior, stats: Statistics) -> Posterior:
-    """Return the posterior, with b = 0 if b is only rounding error because members reproduce the targets."""
+    """Return the posterior with b, the scale of σ², set to 0 if members reproduce the targets up to rounding errors."""
     root, ref = stats.factor.root, stats.factor.ref
     with np.errstate(over="ignore", invalid="ignore"):
         squares = float(np.sum(np.square(root[:, -1] + root[:, :-1] @ ref)))  # Σ w c y²
@@ -595,7 +596,7 @@ def block_posterior(stats: Statistics, prior: Prior) -> BlockPosterior:
 def _without_each_row(
     post: Posterior | BlockPosterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return for each row what leaving it out needs: count c, a₋ᵢ, residual e, φᵢᵀΛₙ⁻¹φᵢ, and 1 - h (leverage h)."""
+    """Return terms of leave-one-out predictions: count c, a₋ᵢ, residual e, leverage h = φᵢᵀΛₙ⁻¹φᵢ, and 1 - c w h."""
     c = np.ones(len(y)) if counts is None else np.minimum(counts, 1.0)
     a = post.a - c / 2.0
     if np.any(a <= 0.0):
@@ -608,7 +609,7 @@ def _without_each_row(
 
 
 def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
-    """Return a square root of Λ₀, by Cholesky or else by eigenvectors, and whether Λ₀ is positive definite."""
+    """Return a square root of the prior precision Λ₀, and whether Λ₀ is positive definite; errors call it ``name``."""
     if (Λ0.diagonal() > 0.0).all() and np.count_nonzero(Λ0) == len(Λ0):  # a diagonal matrix
         return np.sqrt(Λ0), True
     if (np.abs(Λ0 - Λ0.T) > 1e-12 * np.abs(Λ0)).any():
@@ -623,7 +624,7 @@ def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
 
 
 def _log_volume(root: FloatArray) -> float:
-    """Return log|det R| of a matrix R, ``root``, that is upper triangular after a permutation of its columns."""
+    """Return log|det R|, where R is ``root``: upper triangular after a permutation of its columns."""
     pivots = root.diagonal().tolist()
     if 0.0 in pivots:  # the columns are permuted: only in triangular order has the diagonal no zero
         pivots = root[:, triangular_order(root)].diagonal().tolist()
@@ -631,7 +632,7 @@ def _log_volume(root: FloatArray) -> float:
 
 
 def solve(root: FloatArray, b: FloatArray) -> FloatArray:
-    """Return R⁻¹b (H, n) for a matrix R, ``root``, that is upper triangular after a permutation of its columns."""
+    """Return R⁻¹b (H, n), where R is ``root``: upper triangular after a permutation of its columns."""
     x = np.empty_like(b)
     order = triangular_order(root)
     x[order] = blas.dtrsm(1.0, root[:, order], b)

@@ -19,7 +19,7 @@ from bdkn.inference.rowwise import posterior_of_few
 from bdkn.inference.statistics import Chunk, Statistics
 
 _MAX_NUMBERS, _MAX_MEMBERS = 2**15, 16
-"""Maximum numbers of entries of [Φ, y], and of members, for which one compiled function is faster than LAPACK."""
+"""Maximum number of entries of [Φ, y] and of members up to which compiled code is used: there LAPACK is slower."""
 
 
 def published_combination(chunks: Iterable[Chunk], prior_variance: str | float = "evidence") -> Combination:

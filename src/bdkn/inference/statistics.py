@@ -36,29 +36,29 @@ EPS = float(np.finfo(np.float64).eps)
 """Distance from 1 to the next larger number in double precision."""
 
 RANK_TOLERANCE = 4.0 * EPS
-"""Singular values below H times this, relative to the largest, are rounding errors and count as zero."""
+"""Relative size of a singular value, per column, below which it is a rounding error and counts as zero."""
 
 WELL_CONDITIONED = 1e-6
-"""Ratio of smallest to largest singular value above which a factor needs no cleaning: ten digits remain."""
+"""Ratio of smallest to largest singular value above which a QR factor is accurate enough: ten digits are correct."""
 
 Chunk = Sequence[Any]
-"""Rows that are processed together: (Φ, y), (Φ, y, precision) or (Φ, y, precision, counts); absent ones may be None."""
+"""Type of rows that are processed together: (Φ, y[, precision[, counts]]), where precision and counts may be None."""
 
 Directions = tuple[FloatArray, FloatArray, FloatArray]
-"""Singular values of Φ, the targets in the basis of its left singular vectors, and their least-squares residuals."""
+"""Type: singular values of Φ, the targets in the basis of its left singular vectors, and their residuals."""
 
 _CHUNK_NUMBERS = 2**15
-"""How many numbers of a chunk are factored together. A quarter of a megabyte stays in the second-level cache, and is
+"""Number of matrix entries in one step of a QR factorisation. This quarter of a megabyte stays in the cache, and is
 too little for BLAS to start its threads, which on a busy machine cost a hundred times more than they save."""
 
 _MAX_SQUARABLE = 1e150
 """Magnitude of numbers above which their squares may overflow."""
 
 _REFINE_BELOW = 1e-3
-"""Ratio of the residual norm to ‖z‖ below which ``ref`` is computed again: the norm has lost three digits."""
+"""Ratio of residual norm to norm of the fit below which the reference weights ``ref`` are computed again."""
 
 _MAX_REFERENCE = 1e4
-"""Maximum coefficient of ``ref``, relative to the size that the fit needs; larger ones cost digits of the solution."""
+"""Maximum reference weight in ``ref``, relative to the size that the fit needs; larger ones cost correct digits."""
 
 _REFINEMENTS = 2
 """Maximum number of changes of the reference weights ``ref`` when a set of rows is added."""
@@ -112,7 +112,7 @@ class Observations(NamedTuple):
 @stored
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """QR factor of rows: the upper triangle ``root`` = [R Z; 0 P] of [Φ, y - Φ ref], and the weights ``ref``."""
+    """QR factor of rows [Φ, y - Φ ref]: the upper triangle ``root`` = [R Z; 0 P], and the reference weights ``ref``."""
 
     root: Annotated[FloatArray, floats("W+1", "W+1")]
     ref: Annotated[FloatArray, floats("W")]
@@ -129,7 +129,7 @@ class Factor:
 
     @property
     def observations(self) -> Observations:
-        """The triangle's rows as observations: they have the same least-squares problem as the rows that were added."""
+        """The rows of the triangle as observations: least squares gives the same weights as for the rows added."""
         H = len(self.ref)
         return Observations(self.root[:, :H], self.root[:, H] if self.ref.ndim == 1 else self.root[:, H:], self.ref)
 
@@ -144,7 +144,7 @@ class Factor:
         return _carefully_denoised(self)
 
     def add(self, more: Observations) -> Factor:
-        """Return the factor with the rows ``more`` added; ``ref`` is renewed if the residual norm has lost digits."""
+        """Return the factor with the rows ``more`` added; ``ref`` is computed again if the residual is not accurate."""
         ref, H = self.ref, len(self.ref)
         root = checked_root(append(self.root, more.columns_from(ref)))
         for _ in range(_REFINEMENTS):
@@ -184,7 +184,7 @@ class Statistics:
     Parameters
     ----------
     factor : Factor
-        The triangular factor of the rows, with its reference.
+        The triangular QR factor of the rows, with its reference weights.
     n : float
         Number of observations, the sum of the counts.
     sum_log_w : float
@@ -262,7 +262,7 @@ class Statistics:
 
     @property
     def root(self) -> FloatArray:
-        """The triangular factor (H + q, H + q)."""
+        """The upper triangle (H + q, H + q) of the QR factor of the rows, for H weights and q targets."""
         return self.factor.root
 
     @property
@@ -281,7 +281,7 @@ class Statistics:
         return len(self.factor.root) - len(self.factor.ref)
 
     def directions(self, mean: ArrayLike) -> Directions:
-        """Return singular values, targets and residuals of the rows; targets are relative to the weights ``mean``."""
+        """Return the singular values of Φ, and y - Φ ``mean`` in the basis of its singular vectors and as residuals."""
         factor, order, U, s = self.factor.denoised
         μ0 = np.empty_like(factor.ref)
         μ0[:] = mean
@@ -330,7 +330,7 @@ class Statistics:
 
 
 def read_chunk(chunk: Chunk) -> tuple[Observations, float, float]:
-    """Check a chunk; return its rows, their number, and Σ c log w. Φ is converted to floats later, slice by slice."""
+    """Check a chunk; return its rows, the sum of their counts c, and Σ c log w for precisions w. Φ is not converted."""
     Phi, y, precision, counts = (*chunk, None, None)[:4]
     phi, targets = np.asarray(Phi), np.asarray(y, dtype=np.float64)
     shape = phi.shape[1:] + targets.shape[1:]  # of the weights: (H,), or (H, q) for a block
@@ -407,7 +407,7 @@ def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:
 
 
 def _scaled_svd(R: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the SVD U, s, Vt of R / size, where ``size`` are the norms of R's columns; s is zero if rounding error."""
+    """Return U, s, Vᵀ of the SVD of R / size, and the column norms ``size`` of R; rounding errors in s become zero."""
     size = np.linalg.norm(R, axis=0)  # so that the units of the columns do not change what counts as zero
     size[size == 0.0] = 1.0
     U, s, Vt = np.linalg.svd(R / size)
@@ -416,12 +416,12 @@ def _scaled_svd(R: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Floa
 
 
 def _carefully_denoised(given: Factor) -> Denoised:
-    """Return the factor [R Z; 0 P] without the rounding errors of R that could be taken for data, for R of any rank.
+    """Return the factor [R Z; 0 P] without rounding errors of R that would act like data; R may have any rank.
 
-    Equal columns leave rounding errors where R should have zeros, in random directions, with entries of Z that are not
-    small: a weak prior would take the two for a large weight. These entries of Z belong to P.
+    Equal columns of Φ leave rounding errors where R should have zeros. The entries of Z in the same rows are not small:
+    with a weak prior, they would give large weights. So these entries are moved from Z to P, the residuals.
 
-    Independent columns come first, as many as the rank, the largest in front; the others are combinations of them. The
+    Independent columns come first, as many as the rank, the largest in front; the others depend on them linearly. The
     part of a small column in a large one, if it is below the rounding error of the large one, is set to zero: otherwise
     equal columns would differ by a multiple of a column far below them.
     """

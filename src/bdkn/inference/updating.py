@@ -83,7 +83,7 @@ class Absorbed:
         return base + self.later if self.later.n else base
 
     def precision(self, forecast: Forecast) -> FloatArray:
-        """Return the precision of later rows, 1/(ζ v^τ + u/(κ²b/a)): one over the noise variance in units of σ²."""
+        """Return the precision of later rows: one over the noise variance ζ v^τ + u/(κ²b/a), in units of σ²."""
         fitted = self.fitted
         noise = fitted.averaging**2 * forecast.variance**fitted.tempering
         unit = fitted.tails.scale**2 * fitted.posterior.b / fitted.posterior.a
@@ -118,7 +118,7 @@ class Absorbed:
     def combination(self) -> Combination:
         """Return the combination updated with all later rows: its posterior is new, tempering and tails are kept.
 
-        Degrees of freedom are those of the fit, or those of the posterior if these are fewer.
+        The degrees of freedom stay as they were in the fit, unless the new posterior has fewer.
         """
         fitted, stats = self.fitted, self.total
         t = fitted.prior_variance if self.prior_variance is None else self.prior_variance
