@@ -444,7 +444,8 @@ def product(
 ) -> None:  # fmt: skip
     """Compute C[rows, columns] = S[rows, count] · V[count, columns], with ``tallest`` = ``main_height(rows)``.
 
-    Offsets are ``c``, ``s``, ``v``; row strides ``ldc``, ``row``, ``ldv``; ``step``: columns of S; C is ``padded``.
+    ``c``, ``s``, ``v`` are offsets; ``ldc``, ``row``, ``ldv`` row strides; ``step`` is the column stride of S. C is
+    padded to ``padded(columns)`` columns.
     """
     _tiles(STORE, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
 
