@@ -16,7 +16,7 @@ from bdkn.errors import InvalidParameterError, require, shown
 class DaskRows(BlockSource):
     """Rows of a Dask data frame, computed one partition at a time.
 
-    Partitions are computed in order by the active scheduler: a cluster if there is a client, else this process.
+    Partitions are computed in order by the active Dask scheduler: a cluster if a client is open, else this process.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class DaskRows(BlockSource):
 
 
 def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int = 0) -> Rows:
-    """Convert a partition, a pandas data frame, to checked rows; ``first`` is the number of its first row."""
+    """Convert a Dask partition (a pandas data frame) to checked ``Rows``; ``first`` is the number of its first row."""
     return check_piece(_piece(frame, columns, number), first, columns.role_names)
 
 

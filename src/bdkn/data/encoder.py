@@ -24,30 +24,30 @@ from bdkn.storage.fields import Choice, Either, Items, Plain, floats, must, stor
 from bdkn.typing import FloatArray, IndexArray
 
 ONE_HOT = 12
-"""Maximum number of distinct values of a categorical column for every value to get its own indicator."""
+"""Maximum number of distinct values of a categorical column that is one-hot encoded with all its values."""
 
 _MIN_ROWS_OF_VALUE = 20
-"""Minimum number of rows with a value for it to get an indicator, if a column has more than ``ONE_HOT`` values."""
+"""Minimum frequency, in rows, of a one-hot encoded value of a column with more than ``ONE_HOT`` values."""
 
 _YEAR, _WEEK = 365.2425, 7.0
 
 CYCLES = {_YEAR: "time of year", _WEEK: "weekday", 1.0: "time of day"}
-"""Cycles in the encoding of dates: the name of each by its length, in days."""
+"""Periods of dates, in days, that are encoded by sine and cosine, and their names, which name the inputs."""
 
 ColumnName = Annotated[Any, Either(tuple, Items(Plain(single=True)), Plain(single=True))]
 """Type of the name of a column: text, a number or, in a table with several header rows, a tuple of these."""
 
 
 class _Column:
-    """Base class of column encoders whose codes, the numbers that ``code`` returns, are used as inputs unchanged."""
+    """Base class of column encoders: ``code`` converts values to numbers, which ``expand`` uses as inputs unchanged."""
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Convert codes, the numbers that ``code`` returns, to inputs; by default they are equal."""
+        """Convert the numbers that ``code`` returns to inputs of networks; here they are returned unchanged."""
         return codes
 
 
 class _NumericColumn(_Column):
-    """Base class of encoders of columns of numbers or dates, in which missing values are replaced by ``fill``."""
+    """Base class of encoders for columns of numbers or dates; missing values are replaced by the number ``fill``."""
 
     name: ColumnName
     fill: float
@@ -55,7 +55,7 @@ class _NumericColumn(_Column):
 
     @property
     def n_codes(self) -> int:
-        """Number of codes per value: two if there were missing values in training, otherwise one."""
+        """Number of columns that ``code`` returns: two if there were missing values in training, otherwise one."""
         return 2 if self.some_missing else 1
 
     def code(self, column: RawColumn) -> FloatArray:
@@ -71,14 +71,14 @@ class _NumericColumn(_Column):
 
 
 def _median(column: RawColumn) -> float:
-    """Return the median of the values that are not missing, or 0 if all are missing."""
+    """Return the median of a numeric column's values that are not missing, or 0 if all are missing."""
     return 0.0 if column.missing.all() else float(np.median(column.values[~column.missing]))
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class NumberColumn(_NumericColumn):
-    """Encoder of a column of numbers: the number and, if values were missing in training, an indicator of these."""
+    """Encoder of a numeric column: its number and, if values were missing in training, whether it is missing."""
 
     name: ColumnName
     fill: float
@@ -95,7 +95,7 @@ class NumberColumn(_NumericColumn):
 @stored
 @dataclass(frozen=True, eq=False)
 class DateColumn(_NumericColumn):
-    """Encoder of a column of dates: the day as a number, and time of year, weekday and time of day if they vary."""
+    """Encoder of a column of dates. Inputs: days since 1970, and time of year, weekday and time of day if they vary."""
 
     name: ColumnName
     fill: float
@@ -105,7 +105,7 @@ class DateColumn(_NumericColumn):
     kind: ClassVar[str] = "date"
 
     def check(self) -> None:
-        """Raise unless all ``cycles`` are lengths in ``CYCLES``."""
+        """Raise unless each number in ``cycles`` is a key of ``CYCLES``, the periods in days that are supported."""
         must(set(self.cycles) <= set(CYCLES), f"cycles must be among {tuple(CYCLES)}")
 
     @classmethod
@@ -127,7 +127,7 @@ class DateColumn(_NumericColumn):
         return (*super().features, *pairs)
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return inputs: the codes of dates, and sine and cosine of the phase of each cycle, such as the week."""
+        """Return the inputs of dates: ``codes`` (days since 1970), and sine and cosine for each period, as the week."""
         turns = codes[:, :1] * (2 * np.pi / np.array(self.cycles)) if self.cycles else np.empty((len(codes), 0))
         pairs = np.stack([np.sin(turns), np.cos(turns)], axis=2).reshape(len(codes), -1)
         return np.hstack([codes, pairs])
@@ -136,7 +136,7 @@ class DateColumn(_NumericColumn):
 @stored
 @dataclass(frozen=True, eq=False)
 class CategoryColumn:
-    """Encoder of a categorical column with k values; row j of the table ``inputs`` (k + 2, q) encodes value j.
+    """Encoder of a categorical column: the table ``inputs`` (k + 2, q) has the q inputs for each of its k values.
 
     The code of a value is its row in this table: 0 to k - 1, k for a missing value, k + 1 for a value that was not in
     the training rows. Inputs are an indicator of each frequent value and, for an ordered category, the number of the
@@ -155,7 +155,7 @@ class CategoryColumn:
     n_codes: ClassVar[int] = 1
 
     def check(self) -> None:
-        """Raise unless values are distinct and the table of inputs has the right numbers of rows and columns."""
+        """Raise unless the values are distinct and the table ``inputs`` has the shape that their number requires."""
         k, q = len(self.values), len(self.features)
         must(len(set(self.values)) == k, "no value must be there twice")
         must(self.inputs.shape == (k + 2, q), f"inputs must have shape {(k + 2, q)}; got {self.inputs.shape}")
@@ -163,10 +163,10 @@ class CategoryColumn:
 
     @classmethod
     def fit(cls, column: RawColumn, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> CategoryColumn:
-        """Fit the encoder to the training values of a column; target statistics are computed later, by ``learn``.
+        """Fit the encoder to a training column, except the statistics of targets, which ``learn`` computes later.
 
-        A category with more than ``one_hot`` values has indicators of its frequent values only. Target statistics are
-        inputs if ``targets`` is True or, by default, if there are more than ``one_hot`` values.
+        If there are more than ``one_hot`` values, only frequent values have indicators. Statistics of targets (target
+        encoding) are inputs if ``targets`` is True or, by default, if there are more than ``one_hot`` values.
         """
         known = column.values[~column.missing]
         values: NDArray[Any] = np.empty(0, str)
@@ -213,16 +213,16 @@ class CategoryColumn:
         return np.array([number.get(value, k + 1) for value in column.values], dtype=np.float64)[:, None]
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the inputs (n, q) of values, which are given by their codes (n, 1)."""
+        """Return the q inputs of each of n values, given the ``codes`` (n, 1) of the values."""
         return self.inputs[codes[:, 0].astype(np.intp)]
 
     def learn(
         self, codes: FloatArray, scores: FloatArray, counts: FloatArray, parts: IndexArray
     ) -> tuple[CategoryColumn, FloatArray]:
-        """Compute target statistics from training rows; return the encoder with them, and the inputs of these rows.
+        """Compute the target encoding of categories; return the completed encoder, and the inputs of the training rows.
 
-        The statistics in the inputs of a row are computed from rows with another number in ``parts``, and so without
-        its own target.
+        ``parts`` are the folds of the rows. For each row, the mean target of its category is computed from other folds,
+        and so without its own target.
         """
         number, k = codes[:, 0].astype(np.intp), len(self.values) + 1
         inputs = self.expand(codes)
@@ -247,7 +247,7 @@ class CategoryColumn:
 @stored
 @dataclass(frozen=True, eq=False)
 class UnusedColumn(_Column):
-    """Encoder of a column that is not used, and so has no inputs; ``why`` is the reason, such as a constant value."""
+    """Encoder of a column that is ignored: it gives no inputs. ``why`` is the reason, such as a constant value."""
 
     name: ColumnName
     kind: str
@@ -256,7 +256,7 @@ class UnusedColumn(_Column):
     features: tuple[()] = ()
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return an array (n, 0), as a column that is not used has no codes."""
+        """Return an array (n, 0), without columns, since the data column is ignored."""
         return np.empty((len(column.values), 0))
 
 
@@ -273,7 +273,7 @@ _SEQUENCE = 4
 @stored
 @dataclass(frozen=True, eq=False)
 class TextColumn(_Column):
-    """Encoder of a column of free text, by k components of a singular value decomposition of the training texts.
+    """Encoder of a column of free text as k numbers, by a singular value decomposition (latent semantic analysis).
 
     A text is represented by its set of sequences of four characters. Each sequence is hashed to a bucket. Buckets are
     weighted by their inverse document frequency, ``rarity``. The components are the columns of ``directions``.
@@ -302,7 +302,7 @@ class TextColumn(_Column):
 
     @property
     def n_codes(self) -> int:
-        """The number of codes per text, which is also the number of inputs."""
+        """The number of columns that ``code`` returns, which is also the number of inputs of a text."""
         return int(self.directions.shape[1])
 
     @property
@@ -311,7 +311,7 @@ class TextColumn(_Column):
         return tuple(f"{self.name}: text {j + 1}" for j in range(self.n_codes))
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return the coordinates (n, k) of each text; a missing text has coordinates of zero."""
+        """Return k numbers for each text, its components by the singular value decomposition; 0 for missing texts."""
         return np.asarray(_weighted(_buckets(column), self.rarity) @ self.directions)
 
 
@@ -328,31 +328,31 @@ def _buckets(column: RawColumn) -> Any:
 
 
 def _weighted(table: Any, rarity: FloatArray) -> Any:
-    """Multiply the columns of a table by the weights ``rarity``, then scale its rows to unit length."""
+    """Multiply the columns of a sparse table of texts by the weights ``rarity``, then scale its rows to unit length."""
     weighted = table.multiply(rarity).tocsr()
     length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
     return weighted.multiply(1.0 / np.where(length > 0, length, 1.0)[:, None]).tocsr()
 
 
 ColumnEncoder = CategoryColumn | DateColumn | NumberColumn | TextColumn | UnusedColumn
-"""Type of the encoder of one column: one class per kind of column."""
+"""Type of a column encoder: one of five classes, chosen by the kind of the column's values."""
 
 FOLDS = 5
-"""Number of parts of the training rows; target statistics in the inputs of a row come from the other parts."""
+"""Number of folds of target encoding: the mean target of a category is, for each row, computed from other folds."""
 
 _MAX_RATIO = 1000.0
-"""Maximum ratio of the variance of targets within values of a category to the variance between these values."""
+"""Maximum ratio of the targets' variance within categories to the variance between them, for target encoding."""
 
 
 def target_statistics(
     codes: IndexArray, scores: FloatArray, counts: FloatArray, n_values: int, share: float = 1.0
 ) -> tuple[FloatArray, bool]:
-    """Return target statistics (n_values + 1, 2) of each value of a category, and whether means differ beyond chance.
+    """Return the target encoding (n_values + 1, 2) of categories, and whether their means differ beyond chance.
 
-    The statistics are the mean of ``scores`` (transformed targets) and log(1 + ``share`` times the number of rows).
-    Each row is counted ``counts`` times; the last line is for a value without rows. The mean of n rows with the same
-    value is shrunk towards the mean of all rows by n / (n + s), where s is the ratio of the variance within values to
-    the variance between values: the posterior mean under a Gaussian prior whose variance is estimated.
+    Its columns are the mean of ``scores`` (transformed targets) and log(1 + ``share`` times the number of rows). Its
+    last line is for unseen values. ``counts`` are the sample weights. The mean of n rows with the same value is shrunk
+    towards the mean of all rows by n / (n + s), where s is the ratio of the variance within values to the variance
+    between values: the posterior mean under a Gaussian prior whose variance is estimated.
     """
     size: FloatArray = np.bincount(codes, counts, n_values).astype(np.float64)
     sums: FloatArray = np.bincount(codes, counts * scores, n_values).astype(np.float64)
@@ -360,7 +360,7 @@ def target_statistics(
     overall = float(sums.sum() / max(total, 1e-300))
     raw = np.divide(sums, size, out=np.full(n_values, overall), where=size > 0)
     within = float(counts @ (scores - raw[codes]) ** 2) / max(float(total - seen), 1.0)
-    # The expectation of Σ n (mean - overall)² is (seen - 1) · within + spread · between.
+    # Moment estimator of ``between``: Σ n (mean - overall)² has expectation (seen - 1) · within + spread · between.
     spread = total - float(size @ size) / total if total > 0 else 0.0
     between = (float(size @ (raw - overall) ** 2) - (seen - 1) * within) / spread if spread > 0 else 0.0
     s = float(np.clip(within / between, 1.0, _MAX_RATIO)) if between > 0 else _MAX_RATIO
@@ -369,7 +369,7 @@ def target_statistics(
 
 
 def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return normal quantiles of the ranks of the targets, so that outliers do not dominate a mean."""
+    """Transform targets by rank to a normal distribution, so that outliers do not dominate their means."""
     values, inverse = np.unique(y, return_inverse=True)
     size = np.bincount(inverse, counts, len(values))
     middle = np.cumsum(size) - size / 2
@@ -377,9 +377,9 @@ def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def parts_of_rows(n: int, sets: IndexArray | None) -> IndexArray:
-    """Divide rows at random into parts for target statistics; return the part (n,) of each row, 0 to FOLDS - 1.
+    """Divide n rows at random into folds for target encoding; return the fold (n,) of each row, 0 to FOLDS - 1.
 
-    Rows of one set are in the same part. Repeated calls with the same arguments return the same parts.
+    Rows with the same number in ``sets`` are in the same fold. The same arguments always give the same folds.
     """
     labels = np.arange(n) if sets is None else np.unique(sets, return_inverse=True)[1]
     order = np.random.default_rng(labels.max(initial=0)).permutation(labels.max(initial=0) + 1)
@@ -389,19 +389,19 @@ def parts_of_rows(n: int, sets: IndexArray | None) -> IndexArray:
 # A whole data frame
 
 _FREE_TEXT = 0.5
-"""Minimum ratio of distinct values to rows for a text column to be free text or an identifier."""
+"""Ratio of distinct values to rows of a text column above which it is free text or an identifier, no category."""
 
 _MAX_CATEGORIES = 30
 """Number of distinct values up to which a text column is a category, however few rows there are."""
 
 _TOLERANCE = 1e-9
-"""Maximum difference between ±1 and a column's correlation with the target for the column to be a copy of it."""
+"""Tolerance: a column whose correlation with the target is ±1 up to this number counts as a copy of the target."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class TableEncoder:
-    """Encoder of the columns of a data frame as inputs.
+    """Encoder of a data frame as an array of numbers, the inputs of networks; each column has its own encoder.
 
     Examples
     --------
@@ -419,14 +419,14 @@ class TableEncoder:
     notes: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise unless columns have different names and at least one column is used."""
+        """Raise unless all columns have different names and at least one column gives inputs."""
         must(len(self.notes) in (0, len(self.columns)), "must have a note for each column, or none")
         must(len(set(self.names)) == len(self.names), "no column must be there twice")
         must(sum(column.n_codes for column in self.columns) > 0, "must use at least one column")
 
     @classmethod
     def fit(cls, X: Any) -> TableEncoder:
-        """Fit the encoder to a training data frame; target statistics are computed later, by ``learn``."""
+        """Fit the encoder to a training data frame, except the target encoding, which ``learn`` computes later."""
         names = column_names(X)
         if not names:
             raise InvalidParameterError("X must have at least one column; got a data frame without columns")
@@ -448,7 +448,7 @@ class TableEncoder:
 
     @property
     def is_plain(self) -> bool:
-        """True if all columns are numbers without missing values, so that rows to predict may also be an array."""
+        """True if all training columns were numbers without missing values; then rows to predict may be an array."""
         return all(isinstance(column, NumberColumn) and not column.some_missing for column in self.columns)
 
     @property
@@ -458,7 +458,7 @@ class TableEncoder:
 
     @property
     def column_of_feature(self) -> IndexArray:
-        """The number of the column that each input comes from."""
+        """For each input, the number of the data frame's column from which it is computed."""
         return np.repeat(np.arange(len(self.columns)), [len(column.features) for column in self.columns])
 
     def code(self, X: Any) -> FloatArray:
@@ -483,7 +483,7 @@ class TableEncoder:
         return np.hstack(parts)
 
     def numbers(self, X: Any, name: Any) -> FloatArray | None:
-        """Return a text column as numbers if it was converted to numbers or dates in training, None otherwise.
+        """Return a text column of ``X`` as numbers if it held numbers or dates in training; None for other columns.
 
         Dates are in days since 1970. Missing values are nan.
         """
@@ -506,10 +506,10 @@ class TableEncoder:
     def learn(
         self, codes: FloatArray, y: FloatArray, counts: FloatArray | None = None, sets: IndexArray | None = None
     ) -> tuple[TableEncoder, FloatArray]:
-        """Compute target statistics of categories; return the encoder with them, and the inputs of the training rows.
+        """Compute the target encoding of all categories; return the completed encoder, and the training rows' inputs.
 
-        Each row is counted ``counts`` times. Target statistics in the inputs of a row are computed from other rows. If
-        ``sets`` has the set number of each row, these rows are from other sets.
+        ``counts`` are the sample weights. For each row, the mean target of its category is computed from other rows; if
+        ``sets`` has a number for each row, from rows with another number.
         """
         times = np.ones(len(y)) if counts is None else counts
         scores, parts = normal_scores(y, times), parts_of_rows(len(y), sets)
@@ -529,7 +529,7 @@ class TableEncoder:
 
 
 def _fit_column(column: RawColumn) -> ColumnEncoder:
-    """Choose the kind of encoder for a column by the column's values, and return it fitted."""
+    """Choose an encoder for a column by the column's values, and return the fitted encoder."""
     missing = column.missing
     if missing.all():
         return UnusedColumn(column.name, "empty", "all values are missing")
@@ -559,7 +559,7 @@ def _check_finite(column: RawColumn) -> None:
 
 
 def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
-    """Convert a column to the kind that it had in training; raise if that is impossible."""
+    """Convert a column to the kind (such as number or date) that it had in training; raise if that is impossible."""
     _check_finite(column)
     if isinstance(encoder, CategoryColumn | TextColumn):
         if column.kind == "text":
@@ -581,7 +581,7 @@ def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
 
 
 def _warn_of_new_values(encoder: ColumnEncoder, column: RawColumn, codes: FloatArray) -> None:
-    """Warn if a column has missing values, but had none in training, or has only values that were not in training."""
+    """Warn if missing values occur that did not occur in training, or if a category has only values that are new."""
     missing = int(column.missing.sum())
     if missing and isinstance(encoder, NumberColumn | DateColumn) and not encoder.some_missing:
         warn_user(
@@ -602,7 +602,7 @@ def _warn_of_new_values(encoder: ColumnEncoder, column: RawColumn, codes: FloatA
 
 
 def _check_names(used: Sequence[Any], fitted: Sequence[Any], given: Sequence[Any]) -> None:
-    """Raise if columns that are used are missing; warn of columns that were not in training."""
+    """Raise if a column that is ``used`` is not in ``given``; warn of columns that were not in training."""
     missing = [name for name in used if name not in set(given)]
     extra = [name for name in given if name not in set(fitted)]
     if missing:
@@ -639,7 +639,7 @@ class ColumnReport:
 
     @classmethod
     def of(cls, encoder: TableEncoder) -> ColumnReport:
-        """Return the report on the columns of a data frame, given its encoder."""
+        """Return the report on the columns of a data frame from the fitted encoder of the data frame."""
         rows = []
         for column, note in zip(encoder.columns, encoder.notes or ("",) * len(encoder.columns), strict=True):
             becomes, why = _becomes_and_why(column)
@@ -694,7 +694,7 @@ def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArr
 
 
 def _becomes_and_why(column: ColumnEncoder) -> tuple[str, str]:
-    """Return two texts for the report on a column: what inputs it becomes, and why."""
+    """Return two texts for the report on a column: the inputs that encode it, and the reason for this encoding."""
     if isinstance(column, UnusedColumn):
         return "nothing: it is not used", column.why
     if isinstance(column, TextColumn):

@@ -37,7 +37,7 @@ HOLDOUT_FRACTION = 0.1
 class RowsWithout:
     """The training rows of a fold: the row numbers from 0 to n - 1 without the numbers in ``held_out``.
 
-    NumPy converts it to an array when the numbers are needed. Arrays for all networks would take much memory.
+    It saves memory: ``numpy.asarray`` converts it to an array of row numbers only when these are needed.
     """
 
     n: int
@@ -59,7 +59,7 @@ RowSelection = NDArray[Any] | RowsWithout
 @stored
 @dataclass(frozen=True)
 class Folds:
-    """Cross-validation folds: the held-out rows of each fold, and its training rows ``kept`` (None: all others)."""
+    """Cross-validation folds: for each fold its ``held_out`` rows and its training rows ``kept`` (None: all others)."""
 
     n: Annotated[int, Number(low=1)]
     held_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
@@ -74,7 +74,7 @@ class Folds:
 
     @classmethod
     def cross(cls, n: int, folds: int, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
-        """Return random folds of nearly equal size, each row held out in one of them; not more folds than rows.
+        """Return random folds of n rows, of nearly equal size; each row is held out once. There are at most n folds.
 
         Rows with the same number in ``sets`` are in the same fold. Sets are assigned from the largest to the smallest:
         to the first fold up to the last, then to the last fold down to the first, and so on.
@@ -137,11 +137,11 @@ class Folds:
 
     @classmethod
     def everything(cls, n: int) -> Self:
-        """Return one fold that holds out all rows, for members that were trained on other rows."""
+        """Return a single fold in which all n rows are held out, for members that were trained on other rows."""
         return cls(n, (np.arange(n),))
 
     def only(self, rows: IndexArray) -> Self:
-        """Return the folds restricted to ``rows``, which get new numbers from 0; omit folds that hold out no row."""
+        """Return the folds of a subset of rows, renumbered from 0; omit folds that hold out no row of the subset."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
         parts = [(place[kept], place[held_out]) for kept, held_out in self]
@@ -150,12 +150,12 @@ class Folds:
         )
 
     def of_member(self, name: str) -> Self:
-        """Return these folds, since all members have the same folds (unlike ``OwnFolds``)."""
+        """Return these folds for any member name, since all members have the same folds (unlike in ``OwnFolds``)."""
         return self
 
     @property
     def all_held_out(self) -> IndexArray:
-        """The numbers of the held-out rows of all folds, sorted."""
+        """The sorted numbers of the rows that are held out in some fold."""
         return _sorted(np.concatenate(self.held_out), self.n)
 
     @property
@@ -179,7 +179,7 @@ class Folds:
 @stored
 @dataclass(frozen=True)
 class OwnFolds:
-    """Random folds that differ between members: they depend on a seed and on the member's name only.
+    """Random cross-validation folds, drawn for each member from a seed and the member's name.
 
     Rows with the same number in ``sets`` are in the same fold.
     """
@@ -193,33 +193,33 @@ class OwnFolds:
         _check_rows(self.n)
 
     def check(self) -> None:
-        """Raise unless ``sets`` is None or has a number below ``n`` for each row."""
+        """Raise unless ``sets`` is None or has, for each row, the number of its set, below ``n``."""
         must(self.sets is None or len(self.sets) == self.n, "sets must have an entry for each row")
         must(self.sets is None or int(self.sets.max()) < self.n, "sets must be numbered from 0")
 
     def of_member(self, name: str) -> Folds:
-        """Return the folds of the member with this name."""
+        """Return the random folds of the member with this name."""
         seed = np.random.SeedSequence(self.entropy, spawn_key=(*name_key(name), 2**32 - 1))
         return Folds.cross(self.n, self.count, np.random.default_rng(seed), self.sets)
 
     @property
     def trains_on_few(self) -> bool:
-        """False: every fold trains on all rows that it does not hold out."""
+        """Always False, since every fold is trained on all rows that are not held out."""
         return False
 
     @property
     def all_held_out(self) -> IndexArray:
-        """The numbers of all rows: every row is held out once."""
+        """The numbers of the rows that are held out in some fold: here all rows, 0 to n - 1."""
         return np.arange(self.n)
 
 
 def name_key(name: str) -> tuple[int]:
-    """Return a hash of a member's name, the spawn key of its random numbers (``numpy.random.SeedSequence``)."""
+    """Return a hash of a member's name, used as ``spawn_key`` of ``SeedSequence`` for the member's random numbers."""
     return (zlib.crc32(name.encode()),)
 
 
 def _sorted(numbers: IndexArray, n: int) -> IndexArray:
-    """Sort distinct row numbers below ``n``, by a boolean mask, which is faster than a sort."""
+    """Return distinct row numbers below ``n`` in increasing order; a boolean mask is faster than sorting."""
     is_there = np.zeros(n, dtype=np.bool_)
     is_there[numbers] = True
     return np.flatnonzero(is_there)
@@ -234,12 +234,12 @@ def _check_rows(n: int) -> None:
 
 
 class ShuffledRows:
-    """Base class of splitters that assign rows to folds at random, one by one unless there are groups."""
+    """Base class of cross-validation splitters that assign single rows or, if given, groups to folds at random."""
 
 
 @dataclass(frozen=True, eq=False)
 class Splitting:
-    """The rows of a table, the numbers ``used`` of the rows to fit, and ``sets`` of rows that share a fold.
+    """Rows of a table for cross-validation, with the numbers ``used`` of the rows to fit and ``sets`` to keep together.
 
     ``sets`` has the set number of each used row (None: each row is a set of its own); rows of one set are in the same
     fold. ``groups`` are the labels that the user gave for all rows of the table, None if there are none.
@@ -251,17 +251,17 @@ class Splitting:
     groups: NDArray[Any] | None = None
 
     def by_cv(self, cv: Any) -> Self:
-        """Make each fold of ``cv`` a set, see ``by_folds``, if ``cv`` is row numbers or a splitter without groups."""
+        """Keep the rows of each fold together if ``cv`` is row numbers or a splitter that does not use groups."""
         if self.groups is not None or cv is None or is_fold_count(cv) or isinstance(cv, GroupsConsumerMixin):
             return self
         return self.by_folds(self.cross(cv, np.random.default_rng(0)), cv)
 
     def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> Self:
-        """Return a splitting in which the rows of each fold of ``cv`` are a set, unless the user gave groups.
+        """Return a splitting in which rows that are held out together are a set, unless the user gave groups.
 
-        Folds of a user may consist of whole groups, places or periods. The forest of the density and the target
-        statistics must not separate such rows, or a row would be predicted from others of its group, which new rows do
-        not have. With separation, 90 % intervals covered 50 to 76 % of new groups (``GroupKFold`` as row numbers), and
+        A user's folds may consist of whole groups, places or periods. The forest for densities and the target encoding
+        must not separate such rows, or a row would be predicted from others of its group, which new rows do not
+        have. With separation, 90 % intervals covered 50 to 76 % of new groups (``GroupKFold`` as row numbers), and
         79 instead of 88 % of the future (``TimeSeriesSplit`` with time as an input). Rows that are never held out are
         one set. Folds of a splitter that shuffles single rows are not used as sets.
         """
@@ -273,7 +273,7 @@ class Splitting:
         return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
-        """Return the folds of ``cv``, for the used rows; a splitter gets the groups and the parameters ``given``."""
+        """Return the folds by ``cv``, row numbers or a splitter; ``given`` are keyword arguments of its ``split``."""
         splits = cv
         if hasattr(cv, "split"):
             groups = {} if self.groups is None else {"groups": self.groups}
@@ -284,7 +284,7 @@ class Splitting:
         return Folds.of(len(self.rows), splits).only(self.used)
 
     def digest(self, cv: Any = None) -> str:
-        """Return a hash of the groups and ``cv`` of a fit; empty without groups if ``cv`` is a number or None."""
+        """Return a hash of groups and ``cv``, to detect changes; empty without groups if ``cv`` is a number or None."""
         if self.groups is None and (cv is None or is_fold_count(cv)):
             return ""
         seen = hashlib.sha256()
@@ -299,7 +299,7 @@ class Splitting:
         return seen.hexdigest()
 
     def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
-        """Return ``cv`` random folds, or the folds of a splitter; if its ``random_state`` is None, it gets a seed."""
+        """Return random folds if ``cv`` is a number, else the splitter's folds; its ``random_state`` is set if None."""
         if is_fold_count(cv):
             return Folds.cross(len(self.used), cv, generator, self.sets)
         if getattr(cv, "random_state", 0) is None:
@@ -309,12 +309,12 @@ class Splitting:
 
 
 def is_fold_count(cv: Any) -> bool:
-    """Return whether ``cv`` is a number of folds, and not None, "prefit", a splitter or row numbers."""
+    """Return whether the parameter ``cv`` is a number, the number of folds, and not a splitter, row numbers or None."""
     return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
 
 
 def _shuffles_rows(cv: Any) -> bool:
-    """Return whether ``cv`` is a splitter that assigns single rows to folds at random."""
+    """Return whether ``cv`` is a splitter that shuffles rows, such as ``KFold(shuffle=True)``."""
     if isinstance(cv, KFold | StratifiedKFold):
         return bool(cv.shuffle)
     return isinstance(cv, ShuffleSplit | ShuffledRows)
@@ -327,12 +327,12 @@ Seeds = Sequence[np.random.SeedSequence]
 class FoldPlan:
     """Plan of cross-fitting: the networks to train, with their training rows and seeds, and the held-out rows.
 
-    ``seeds``, ``members`` (the number of its member) and ``rows`` (None: all rows) have one entry per network,
-    ``names`` and ``member_seeds`` one per member. ``fold_of``, of shape (n, H), is the fold that holds out a row, for
-    each member, and -1 if none does. ``held_out`` are the rows that are held out in some fold, the same for all
-    members; None if these are all rows. With ``refit`` a member predicts with one more network, trained on all rows,
-    instead of the average over its folds; these networks are the last ones. For rows in blocks, ``by_number`` computes
-    the folds of other rows from their row numbers; it is None for rows in memory.
+    Each network has an entry in ``seeds``, ``members`` (the number of its member) and ``rows`` (its training rows;
+    None: all). Each of the H members has an entry in ``names`` and ``member_seeds``. ``fold_of`` (n, H) has, for each
+    row and member, the fold that holds out the row, or -1 if no fold does. ``held_out`` are the rows that are held out
+    in some fold, the same for all members (None: all rows). With ``refit`` a member predicts with one more
+    network, trained on all rows, instead of the average over its folds; these networks are the last ones. For rows in
+    blocks, ``by_number`` computes the folds of other rows from their row numbers; it is None for rows in memory.
     """
 
     names: tuple[str, ...]
@@ -349,7 +349,7 @@ class FoldPlan:
     def of(
         cls, params: Any, splitting: Splitting, entropy: Any, members: range, *, units: Numbers | None = None
     ) -> FoldPlan:
-        """Return the plan for training ``members``, given by number, of a regressor with the parameters ``params``.
+        """Return the plan for training the members with the given numbers; ``params`` are a regressor's parameters.
 
         With ``design="hold-out"`` all members hold out the same rows; otherwise random folds differ between members. If
         folds train on few rows, such as the past only, members predict with a refit. For rows in blocks, folds are
@@ -409,12 +409,12 @@ class FoldPlan:
 
     @property
     def rows_per_member(self) -> float:
-        """Total number of training rows of all networks of one member."""
+        """Sum of the numbers of training rows over the networks of a member, a measure of the work per member."""
         total = sum(len(self.fold_of) if numbers is None else len(numbers) for numbers in self.rows)
         return total / len(self.names)
 
     def first_member(self, name: str) -> FoldPlan:
-        """Return a plan for a single member called ``name``, with the seeds and folds of the first member."""
+        """Return the part of the plan for its first member, with the same seeds and folds; ``name`` is its new name."""
         H = len(self.names)
         seeds, rows = self.seeds[::H], self.rows[::H]
         return replace(
@@ -429,7 +429,7 @@ class FoldPlan:
         )
 
     def for_chunk(self, units: Numbers, members: Sequence[int], names: tuple[str, ...]) -> FoldPlan:
-        """Return a plan to predict the held-out rows of a chunk by some members; it has no networks to train."""
+        """Return a plan, without networks to train, for predicting the held-out rows of one chunk of a large table."""
         assert self.by_number is not None, "rows in blocks have folds that are functions of their numbers"
         fold_of = replace(self.by_number, seeds=tuple(self.by_number.seeds[h] for h in members)).of(units)
         is_held_out = fold_of[:, 0] >= 0
@@ -480,12 +480,12 @@ class RowNumberFolds(ShuffledRows):
 
 
 def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    """Return a random generator for drawing folds, whose seed is derived from ``seed`` and used for nothing else."""
+    """Return the random generator that draws folds; its seed, derived from ``seed``, is used for nothing else."""
     return np.random.default_rng(child_seed(seed, 2**32 - 1))
 
 
 def child_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """Return the child of a seed with this number; it does not depend on children that were spawned before."""
+    """Return a child seed, as ``seed.spawn`` does, but by its number: earlier calls do not change the result."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 

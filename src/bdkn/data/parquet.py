@@ -17,7 +17,7 @@ _ENDINGS = (".parquet", ".pq", ".parq")
 """File extensions of Parquet files."""
 
 _BUFFER = 1 << 18
-"""Size of the buffer with which a column of a Parquet file is read, in bytes."""
+"""Size of the read buffer for each column of a Parquet file, in bytes."""
 
 
 class ParquetRows(BlockSource):
@@ -120,7 +120,7 @@ class ParquetRows(BlockSource):
 
 
 def _place(source: Any, files: Sequence[Any] | None) -> str:
-    """Return a name of the source for error messages, such as the path of a file."""
+    """Return a name of the Parquet source for error messages, such as the path of its file."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     return "the dataset" if not files else files[0].path if len(files) == 1 else f"{files[0].path} and other files"
@@ -179,7 +179,7 @@ def _files_of(folder: Path) -> list[str]:
 
 
 def _common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:
-    """Return one Arrow schema of the columns ``names`` (None: all) for all files; raise if files do not agree."""
+    """Return the common Arrow schema of all files, for the columns ``names`` (None: all); raise if there is none."""
     import pyarrow as pa
 
     schema = None
@@ -234,7 +234,7 @@ def _file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
 
 
 def _partition(part: Any) -> dict[str, Any]:
-    """Return the values of columns that the names of folders give, such as 2026 in year=2026/part.parquet."""
+    """Return the columns encoded in folder names and their values, such as year: 2026 for year=2026/part.parquet."""
     import pyarrow.dataset as ds
 
     return dict(ds.get_partition_keys(part.partition_expression))

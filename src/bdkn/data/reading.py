@@ -20,10 +20,10 @@ DAY = 86_400.0
 """Seconds per day."""
 
 _NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
-"""Types of objects that are not a single number, date or text; a column with such objects is refused."""
+"""Python types that are not allowed in a column, since they are not a single number, date or text."""
 
 _MAX_CODES = 10
-"""Number of distinct values up to which numbers in a text column remain text, as they may be codes of categories."""
+"""A text column of numbers with at most this number of distinct values remains text: it may be a category."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class RawColumn:
 
 
 def read_column(X: Any, name: Any) -> RawColumn:
-    """Return a column of a data frame; raise unless it holds numbers, dates, durations or text."""
+    """Read a column of a data frame as a ``RawColumn``; raise unless it has numbers, dates, durations or text."""
     import narwhals.stable.v2 as nw
 
     series = nw.from_native(X, eager_only=True).get_column(name)
@@ -115,7 +115,7 @@ def _several_values(name: Any, found: Any) -> InvalidParameterError:
 
 
 def _texts(values: list[Any]) -> NDArray[Any]:
-    """Return values as text without surrounding space; None for missing and empty values."""
+    """Convert values to text without surrounding spaces; missing and empty values become None."""
     text = np.empty(len(values), dtype=object)
     if set(map(type, values)) <= {str, type(None)}:
         stripped = {value: value.strip() or None for value in set(values) - {None}}
@@ -157,7 +157,7 @@ def _times(values: NDArray[Any], kind: str) -> FloatArray:
 
 
 def _levels(X: Any, name: Any) -> tuple[str, ...]:
-    """Return the values of an ordered categorical column (pandas, Arrow, Enum of polars) in order, () for others."""
+    """Return the categories of an ordered categorical column (also polars' Enum) in order, () for other columns."""
     column: Any = X[name] if hasattr(X, "columns") else None
     if getattr(getattr(column, "type", None), "ordered", False) and column.num_chunks:
         return tuple(map(as_text, column.unify_dictionaries().chunk(0).dictionary.to_pylist()))
@@ -181,7 +181,7 @@ _NUMBERS = {
     "thousands": re.compile(rf"[+-]?(?!0\d)(\d{{1,3}}({_THOUSANDS}\d{{3}})+|\d+)(\.\d+)?"),
     "decimal comma": re.compile(r"[+-]?(?!0\d)(\d{1,3}([. \u00a0\u202f’']\d{3})+|\d+)(,\d+)?"),
 }
-"""Regular expressions of number formats; numbers with leading zeros, such as the code "00123", do not match."""
+"""Regular expressions of number formats in text; leading zeros, as in the code "00123", are no number."""
 
 _DATES = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y")
 _DATES_WITH_NAMES = ("%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d %Y")
@@ -301,7 +301,7 @@ def _date_formats(texts: set[str]) -> list[str]:
 
 
 def _date_pattern(form: str) -> str:
-    """Return a date format as shown to users, such as DD.MM.YYYY."""
+    """Convert a ``strptime`` date format to a readable one for users, such as DD.MM.YYYY."""
     for directive, letters in _DIRECTIVES.items():
         form = form.replace(directive, letters)
     return form

@@ -18,32 +18,32 @@ from bdkn.data.rows import SAMPLED_ROWS
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _NEAR = 1e-3
-"""Width of a grid cell, in standard deviations of a column; numbers in the same cell count as nearly equal."""
+"""Tolerance of near equality: numbers are rounded to a grid with cells of this width, in standard deviations."""
 
 _COARSE = 4 * _NEAR
-"""Width of a coarser grid cell, in standard deviations; if it finds many more equal rows, these are due to chance."""
+"""Coarser tolerance, in standard deviations: if it finds many more equal rows, near equality is due to chance."""
 
 _BEYOND_CHANCE = 1000
-"""Minimum ratio of the number of pairs of equal rows to the number expected by chance if columns were independent."""
+"""Pairs of equal rows must be this many times more frequent than by chance if columns were independent."""
 
 _MIN_DISTINCT = 10
-"""Minimum number of distinct rows, or of distinct inputs, of a table; if it has fewer, repeated rows are ignored."""
+"""Minimum number of distinct rows of a table; if there are fewer, repeated rows are normal and are ignored."""
 
 _MIN_NEAR = 0.01
-"""Fraction of rows that are nearly (not exactly) equal to another row, below which near equality is due to chance."""
+"""Minimum fraction of rows nearly (not exactly) equal to another row; below it, near equality is due to chance."""
 
 _MAX_ROWS = 10
-"""Maximum average number of rows per distinct input for rows with equal inputs to share a fold."""
+"""Maximum average number of rows with the same inputs; above it, rows with equal inputs may be in different folds."""
 
 _SHIFT = 0.381966
-"""Shift of the grid for near equality, in cells, which keeps the median of a column away from the edges of cells."""
+"""Offset of the rounding grid, in cells, so that a column's median is not at the edge of a cell."""
 
 Keys = NDArray[np.uint64]
 """Type of an array with the hash of each row; equal rows have equal hashes."""
 
 
 def mixed_bits(numbers: Keys) -> Keys:
-    """Hash integers of 64 bits by the last step of SplitMix64, which mixes their bits."""
+    """Return a hash of each 64-bit integer, by the last step of the random number generator SplitMix64."""
     z = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
@@ -62,7 +62,7 @@ class RepeatedRows:
 
 
 def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
-    """Find the rows that repeat other rows of a table; return None if there are none.
+    """Find the rows that repeat other rows of a table, inputs ``X`` and targets ``y``; return None if there are none.
 
     Numbers count as equal if they are nearly equal or, if near equality is due to chance, exactly equal. Equal rows
     that are expected because columns have few distinct values are ignored. Equal rows are copies only if rows with
@@ -112,7 +112,7 @@ def _pairs(keys: Keys) -> float:
 
 
 def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
-    """Estimate the probability that two rows are equal if columns are independent, from ``distinct`` rows."""
+    """Estimate the probability that two rows are equal by chance, with independent columns, from ``distinct`` rows."""
     some = distinct[:: max(1, len(distinct) // SAMPLED_ROWS)]
     pairs, chance = max(1.0, len(some) * (len(some) - 1) / 2), 1.0
     for part in parts:
@@ -122,7 +122,7 @@ def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
 
 
 def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
-    """Return a hash of each row; numbers in one grid cell of size ``width`` are equal (None: only equal numbers)."""
+    """Return a hash of each row, after rounding numbers to a grid of cells of ``width`` (None: without rounding)."""
     keys: Keys = np.zeros(n, dtype=np.uint64)
     place = 0
     for part in parts:
@@ -150,7 +150,7 @@ def _centre_and_scale(part: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
 
 
 def _parts(X: Any) -> Iterator[NDArray[Any]]:
-    """Yield the columns of any table as arrays of numbers (n, columns); of a sparse table, one hash per row."""
+    """Yield the columns of any table as numeric arrays with n rows; for a sparse table, yield one hash per row."""
     if hasattr(X, "indptr"):
         yield _sparse_keys(X)[:, None]
     elif hasattr(X, "columns"):
@@ -178,7 +178,7 @@ def _sparse_keys(X: Any) -> NDArray[np.int64]:
 
 
 def bits_of(numbers: NDArray[Any]) -> Keys:
-    """Return the bits of numbers in double precision as integers; 0 and -0 have the same bits, and so has every nan."""
+    """Return the bits of double-precision numbers as integers, to hash them; 0 and -0 are equal, and so are all nan."""
     plain = np.asarray(numbers, dtype=np.float64) + 0.0
     plain[np.isnan(plain)] = np.nan
     return plain.view(np.uint64)

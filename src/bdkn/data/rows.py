@@ -19,11 +19,11 @@ BLOCK_ROWS = 1 << 13
 """Default number of rows of a block, if rows in memory are read in blocks."""
 
 SAMPLED_ROWS = 4096
-"""Number of rows of a large table from which robust scales are computed; the actual number is up to twice as large."""
+"""Minimum size of the sample of a large table from which robust scales are computed; it is at most twice as large."""
 
 
 def take_rows(X: Any, rows: IndexArray | slice) -> Any:
-    """Return rows of an array, sparse matrix, data frame or list, by number; for a slice, if possible a view."""
+    """Select rows of an array, sparse matrix, data frame or list by number or slice; avoid the copy of a slice."""
     if isinstance(X, np.ndarray) or issparse(X):
         return X[rows]
     if hasattr(X, "num_rows"):  # a table of pyarrow
@@ -76,7 +76,7 @@ def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
 
 
 def missing_labels(labels: NDArray[Any]) -> BoolArray:
-    """Return whether each group label is missing: None, nan, NaT or pandas' NA."""
+    """Return a boolean array, True for each group label that is missing: None, nan, NaT or pandas' NA."""
     if labels.dtype.kind != "O":
         return np.asarray(labels != labels)
     missing = (label is None or type(label).__name__ == "NAType" or bool(np.any(label != label)) for label in labels)
@@ -111,7 +111,7 @@ class Rows:
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
-        """Return the rows of all parts, one after the other; counts and groups are given for all parts or for none."""
+        """Concatenate rows; either all parts have sample weights (or groups), or no part has."""
         if len(parts) == 1:
             return parts[0]
         counts = [part.counts for part in parts if part.counts is not None]
@@ -132,7 +132,7 @@ class Rows:
         return Rows(take_rows(self.X, numbers), self.y[numbers], counts, groups)
 
     def counted(self) -> Rows:
-        """Return the rows without those that have a count of zero."""
+        """Return the rows with a positive sample weight."""
         if self.counts is None or self.counts.all():
             return self
         return self[np.flatnonzero(self.counts)]

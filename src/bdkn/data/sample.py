@@ -20,17 +20,17 @@ from bdkn.typing import BoolArray, FloatArray, IndexArray
 _Part = TypeVar("_Part")
 
 Numbers = NDArray[np.uint64]
-"""Type of an array of row numbers, or of hashes of the groups that rows belong to."""
+"""Type of an array with a row number, or a hash of the group label, for each row."""
 
 CHUNK_ROWS = 2**17
-"""Number of rows of a chunk, and maximum size of the sample; tables of at most this size are fitted in memory."""
+"""Number of rows of a chunk of a large table, and of its random sample; smaller tables are fitted in memory."""
 
 _SAMPLE, _CHUNK, _FOLD = 0x5A, 0xC4, 0xF0
 """Salts of the hash function, so that sample, chunks and folds get independent random numbers."""
 
 
 def merged_in_tree(parts: Sequence[_Part], merge: Callable[[_Part, _Part], _Part]) -> _Part:
-    """Merge all parts in a tree of fixed shape: adjacent parts in pairs, then the results in pairs, and so on."""
+    """Merge parts in pairs, then the results in pairs, and so on: the order is fixed, and so are rounding errors."""
     level = list(parts)
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
@@ -39,7 +39,7 @@ def merged_in_tree(parts: Sequence[_Part], merge: Callable[[_Part, _Part], _Part
 
 
 def hash_numbers(numbers: Numbers, *salts: int) -> Numbers:
-    """Return a pseudorandom integer for each number, by the hash function SplitMix64; it depends on ``salts``."""
+    """Return a pseudorandom integer for each number, by the hash function SplitMix64; ``salts`` act as its seed."""
     step, z = np.uint64(0x9E3779B97F4A7C15), np.asarray(numbers, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for salt in salts:
@@ -48,17 +48,17 @@ def hash_numbers(numbers: Numbers, *salts: int) -> Numbers:
 
 
 def chunk_of(numbers: Numbers, n_chunks: int) -> NDArray[np.intp]:
-    """Return the number of the chunk to which each row belongs, drawn at random by a hash of the row number."""
+    """Return the number of the chunk of each row, drawn at random by a hash of the row number."""
     return (hash_numbers(numbers, _CHUNK) % np.uint64(n_chunks)).astype(np.intp)
 
 
 def fold_of(numbers: Numbers, n_folds: int, seed: int) -> IndexArray:
-    """Return the number of the fold that holds out each row (or group), drawn at random with equal probabilities."""
+    """Return the number of the fold in which each row (or group) is held out, drawn with equal probabilities."""
     return (hash_numbers(numbers, _FOLD, seed) % np.uint64(n_folds)).astype(np.intp)
 
 
 def is_held_out(numbers: Numbers, fraction: float, seed: int) -> BoolArray:
-    """Return whether each row (or group) belongs to the random fraction that is held out."""
+    """Return a boolean array, True for the rows (or groups) of a random fraction that is held out."""
     return np.asarray(hash_numbers(numbers, _FOLD, seed).astype(np.float64) < fraction * 2.0**64)
 
 
@@ -81,7 +81,7 @@ class MemberFolds:
     fraction: float | None = None
 
     def of(self, numbers: Numbers) -> NDArray[np.int16]:
-        """Return the number (n, H) of the fold that holds out each row, for each of the H members; -1 if none does."""
+        """Return an array (n, H): the fold that holds out each of n rows, for each of H members (-1: no fold)."""
         found = np.empty((len(numbers), len(self.seeds)), dtype=np.int16)
         for h, seed in enumerate(self.seeds):
             if self.fraction is None:
@@ -96,8 +96,8 @@ class Sample:
     """Random sample of the rows of a row source, in their original order, and totals over all rows.
 
     ``numbers`` are the row numbers. Folds are computed from ``units``: the row numbers or, with groups, hashes of the
-    group labels. ``n`` is the number of rows with a positive count, ``n_read`` the number of all rows, ``total`` the
-    sum of all counts, and ``targets_between`` the smallest and the largest target.
+    group labels. ``n`` is the number of rows with a positive sample weight, ``n_read`` of all rows, ``total`` the sum
+    of the sample weights, and ``targets_between`` the smallest and the largest target.
     """
 
     rows: Rows
@@ -115,7 +115,7 @@ class Sample:
 
 
 def exact_sum(values: FloatArray) -> Fraction:
-    """Return the exact sum as a fraction: without rounding, it does not depend on the order of the values."""
+    """Return the exact sum as a fraction. It is not rounded, so that the order of the values has no effect."""
     mantissas, exponents = np.frexp(values)
     whole, total = np.ldexp(mantissas, 53).astype(np.int64), Fraction(0)
     for exponent in np.unique(exponents).tolist():
@@ -126,9 +126,9 @@ def exact_sum(values: FloatArray) -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class SampleCandidates:
-    """Candidates for the random sample from one part of the rows, and totals over this part as in ``Sample``.
+    """Rows of one part of a table that may enter the random sample, and totals over this part as in ``Sample``.
 
-    Each row has a random key. ``rows`` (None: no rows) are the rows of the part with the smallest keys, in their order.
+    Each row has a random key. ``rows`` are those with the smallest keys, in their original order (None: no rows).
     """
 
     rows: Rows | None = None
@@ -142,7 +142,7 @@ class SampleCandidates:
 
     @classmethod
     def of(cls, numbers: Numbers, rows: Rows, size: int, bound: int = 2**64) -> SampleCandidates:
-        """Return the ``size`` rows with the smallest random keys; fewer if fewer keys are below ``bound``."""
+        """Return candidates: at most ``size`` rows, with the smallest random keys; keys must be below ``bound``."""
         if not len(rows):
             return cls()
         keys = hash_numbers(numbers, _SAMPLE)
@@ -155,7 +155,7 @@ class SampleCandidates:
 
     @classmethod
     def join(cls, parts: Sequence[SampleCandidates], size: int) -> SampleCandidates:
-        """Merge the candidates of consecutive parts of the rows; keep at most ``size``, with the smallest keys."""
+        """Merge the candidates of consecutive parts; keep at most ``size`` rows, with the smallest random keys."""
         rows = [part.rows for part in parts if part.rows is not None]
         return cls(
             Rows.join(rows) if rows else None,
@@ -176,7 +176,7 @@ class SampleCandidates:
         return replace(self, rows=rows, numbers=self.numbers[places], keys=self.keys[places])
 
     def sample(self) -> Sample:
-        """Convert the candidates among all rows to the final sample."""
+        """Return the final sample, if these are the candidates from all rows."""
         if self.rows is None:
             raise InvalidParameterError("a row source must have at least one row that counts; got none")
         groups = self.rows.groups
@@ -197,7 +197,7 @@ class SampleCandidates:
 
 
 def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
-    """Draw a random sample of at most ``size`` rows with positive counts, in one pass over a row source."""
+    """Draw a random sample of at most ``size`` rows with positive sample weight, in one pass over a row source."""
     parts: list[SampleCandidates] = []
     n_kept = 0
     for numbers, rows in counted_blocks(source):
@@ -212,7 +212,7 @@ def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
 
 
 def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:
-    """Yield, for each block of a row source, the numbers of the rows with positive counts, and these rows."""
+    """Yield, for each block of a row source, the rows with a positive sample weight, preceded by their numbers."""
     start = 0
     for rows in source.blocks():
         numbers, counted = counted_rows(start, rows)
@@ -222,7 +222,7 @@ def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:
 
 
 def counted_rows(first: int, rows: Rows) -> tuple[Numbers, Rows]:
-    """Return the numbers of the rows with positive counts, and these rows; rows are numbered from ``first``."""
+    """Select the rows with a positive sample weight; return their numbers, counted from ``first``, and the rows."""
     numbers = np.arange(first, first + len(rows), dtype=np.uint64)
     if rows.counts is None or rows.counts.all():
         return numbers, rows

@@ -25,7 +25,7 @@ _NORMAL = 1.4826
 
 
 _EXTREME = 1e6
-"""Distance from the median above which a target is extreme, in robust standard deviations."""
+"""Distance from the median, in robust standard deviations, above which a target causes a warning as extreme."""
 
 
 def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -64,13 +64,13 @@ def warn_of_extreme_targets(y: FloatArray, counts: FloatArray | None) -> None:
 
 
 LIMIT = 1e18
-"""Maximum absolute value of a scaled number; the square of a larger one overflows in single precision."""
+"""Limit to which scaled inputs are clipped; the square of a larger number could overflow in single precision."""
 
 ROUNDINGS = 10
-"""Maximum range, in rounding errors, of a column that counts as constant."""
+"""Maximum range of a column that counts as constant, relative to its values, in units of the machine epsilon."""
 
 _LARGE = 1e150
-"""Standard deviation of targets above which its square may overflow; below 1 / _LARGE, it may underflow."""
+"""Maximum standard deviation of targets whose square does not overflow; 1 / _LARGE is the minimum."""
 
 OUTLIER_RATIO = 30.0
 """Ratio of the standard deviation of a column to its robust one above which the column has outliers."""
@@ -80,7 +80,7 @@ BEND = 8.0
 
 
 class Encoder(Protocol):
-    """Interface of objects that convert the columns of a table to inputs; they are fitted and saved with a model."""
+    """Interface of objects that convert table columns to inputs of networks; they are fitted and saved with a model."""
 
     @property
     def n_columns(self) -> int:
@@ -124,7 +124,7 @@ class Standardizer:
         size = rows_within(CACHED_CELLS, len(low))
 
         def average(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-            """Return the average over all rows of a function of ``X / peak``; the division prevents overflow."""
+            """Average a function of the scaled rows ``X / peak`` over all rows; the division prevents overflow."""
             sums = []
             for part in rows.blocks(size):
                 shares = np.full(len(part), 1 / total) if part.counts is None else part.counts / total
@@ -200,7 +200,7 @@ _MIN_ROWS = 20
 @stored
 @dataclass(frozen=True, eq=False)
 class TargetValues:
-    """Target values that many rows have, such as the ratings 1 to 5, or zero among positive numbers.
+    """Frequent target values, such as the ratings 1 to 5, or zero among positive numbers.
 
     ``values`` (k,) ascend; ``shares`` (k,) are the shares of the training rows with each value. ``is_discrete`` is True
     if every target is one of the values; otherwise the other targets are spread over a range.
@@ -220,7 +220,7 @@ class TargetValues:
 
 
 def find_values(y: FloatArray, counts: FloatArray | None = None) -> TargetValues | None:
-    """Return the target values that many rows have, None if there are none."""
+    """Find the target values that many rows have, such as ratings or zeros; return None if there are none."""
     values, places = np.unique(y, return_inverse=True)
     if len(values) == 1:
         return None
@@ -235,7 +235,7 @@ def find_values(y: FloatArray, counts: FloatArray | None = None) -> TargetValues
 @stored
 @dataclass(frozen=True)
 class TargetScaler:
-    """Encoder of the target y as (g(y) - mean) / scale with a link g, by default the identity.
+    """Scaler of the target y to (g(y) - mean) / scale, where g is the ``link`` function, by default the identity.
 
     ``values`` are the values of a discrete target, or single values that many rows have (None: there are none).
     """
@@ -253,7 +253,7 @@ class TargetScaler:
         link: Link = IDENTITY,
         values: TargetValues | None = None,
     ) -> TargetScaler:
-        """Fit the scaler to the targets ``y``, each counted ``counts`` times (None: once)."""
+        """Fit the scaler to the targets ``y`` with the sample weights ``counts`` (None: all 1)."""
         linked = y if link == IDENTITY else link.forward(y)
         column = Standardizer.fit(Rows(linked[:, None], linked, counts), robust=False)
         return cls(float(column.mean[0]), float(column.scale[0]), link, values)
@@ -265,7 +265,7 @@ class TargetScaler:
 
     @property
     def squared(self) -> float:
-        """The factor that converts variances in scaled units to target units; raise if it overflows or underflows."""
+        """The squared scale, which converts variances from scaled to target units; raise if it over- or underflows."""
         if not 1 / _LARGE <= self.scale <= _LARGE:
             raise InvalidParameterError(
                 f"variances must be numbers, but the square of the targets' standard deviation, {self.scale:.3g}, "
@@ -274,26 +274,26 @@ class TargetScaler:
         return self.scale**2
 
     def transform(self, y: FloatArray) -> FloatArray:
-        """Convert targets y to scaled units, (g(y) - mean) / scale, in double precision."""
+        """Convert targets y to scaled units, (g(y) - mean) / scale with the link function g."""
         return self.standardize(y if self.is_linear else self.link.forward(y))
 
     def standardize(self, linked: FloatArray) -> FloatArray:
-        """Convert ``linked`` targets, g(y) with the link g, to scaled units: (g(y) - mean) / scale."""
+        """Standardize targets that are already transformed by the link function: (linked - mean) / scale."""
         return (linked - self.mean) / self.scale
 
     def inverse(self, scaled: FloatArray) -> FloatArray:
-        """Convert numbers in scaled units back to targets."""
+        """Convert numbers in scaled units back to target units; the inverse of ``transform``."""
         # The inverse of a target on a bound may be beyond the bound by a rounding error.
         return np.clip(self.link.inverse(self.mean + self.scale * scaled), *self.link.support)
 
     def log_derivative(self, scaled: FloatArray) -> FloatArray:
-        """Return log d(scaled target) / dy at numbers in scaled units, which converts log densities to target units."""
+        """Return the log derivative of ``transform``, which is added to log densities to convert their units."""
         slope = 0.0 if self.is_linear else self.link.log_derivative(self.inverse(scaled))
         return np.asarray(slope - np.log(self.scale))
 
 
 def fit_targets(rows: Rows, link: Link, *, standardize_y: bool) -> TargetScaler:
-    """Return the scaler of the targets of ``rows``; without ``standardize_y`` it only applies the link."""
+    """Return a scaler fitted to the targets of ``rows``; without ``standardize_y`` it applies only the link."""
     values = find_values(rows.y, rows.counts)
     if standardize_y:
         return TargetScaler.fit(rows.y, rows.counts, link, values)

@@ -18,18 +18,18 @@ from bdkn.errors import InvalidParameterError, check_number, did_you_mean, liste
 from bdkn.typing import BoolArray
 
 _MIN_ROWS = 1 << 8
-"""Smallest default number of rows of a block, used for tables with very many columns."""
+"""Lower limit of the default number of rows per block, which decreases with the number of columns."""
 
 _Columns = tuple[Any, ...] | int
-"""Type for the names of the columns of a data frame, or the number of columns of an array."""
+"""Type for the columns of a table: the names for a data frame, the number for an array."""
 
 RoleNames = tuple[str, str, str]
-"""Type for the names of targets, weights and groups in error messages."""
+"""Type of a tuple of three names for error messages: of the targets, the sample weights and the groups."""
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Unchecked rows as a row source reads them; ``place`` is their origin for error messages, such as a file name."""
+    """Rows as read from a row source, not yet checked; ``place`` is their origin for errors, such as a file name."""
 
     X: Any
     y: Any
@@ -81,7 +81,7 @@ class BlockSource(ABC):
         return _in_blocks(self._checked(self._pieces(size)), size)
 
     def _checked(self, pieces: Iterable[Piece]) -> Iterator[Rows]:
-        """Yield the checked rows of one pass; at the end, compare their number with the number in other passes."""
+        """Yield checked rows in one pass over the source; raise at the end if an earlier pass had another number."""
         n, first_given = 0, None
         for piece in pieces:
             rows = check_piece(piece, n, self._role_names)
@@ -106,7 +106,7 @@ class BlockSource(ABC):
         self._end_pass(n)
 
     def _end_pass(self, n: int) -> None:
-        """Store the number ``n`` of rows that a pass has read; raise if it is zero or an earlier pass read another."""
+        """Store ``n``, the number of rows in one pass; raise if it is 0 or differs from that of an earlier pass."""
         if self._n_rows is not None and n != self._n_rows:
             raise InvalidParameterError(
                 f"every pass must read the same rows; the first had {self._n_rows} rows, this one {n}: give a source "
@@ -123,7 +123,7 @@ def block_rows(n_columns: int) -> int:
 
 
 def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
-    """Yield the rows of parts of any size in blocks of ``size`` rows; the last block may be smaller."""
+    """Join or split parts of any size; yield blocks of ``size`` rows, of which the last one may be smaller."""
     waiting: list[Rows] = []
     n_waiting = 0
     for rows in parts:
@@ -141,7 +141,7 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
 
 
 def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
-    """Check rows that a source has read, and return them as ``Rows``; errors name rows by number, from ``first``."""
+    """Check rows that a source has read, and return them as ``Rows``; ``first`` is the first row number, for errors."""
     y_name, weight_name, group_name = names
     try:
         if piece.y is None:
@@ -206,7 +206,7 @@ def _where(piece: Piece, row: int) -> str:
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """Names of the columns of inputs, targets, weights and groups; None if there are no weights or groups."""
+    """Names of a table's columns by role: inputs, target, sample weight and groups (the last two may be None)."""
 
     inputs: tuple[Any, ...]
     target: Any
@@ -224,7 +224,7 @@ class NamedColumns:
         sample_weight: Any = None,
         groups: Any = None,
     ) -> NamedColumns:
-        """Check the columns that a user has named; raise if one is named twice or is not among ``names`` of a table."""
+        """Check a user's column names; raise if one is given twice or is not in ``names``, the columns of a table."""
         roles = {"target": target, "sample_weight": sample_weight, "groups": groups}
         for role, name in roles.items():
             if name is not None or role == "target":
@@ -258,7 +258,7 @@ class NamedColumns:
     def piece(
         self, X: Any, numbers: Callable[[Any], NDArray[Any]], labels: Callable[[Any], NDArray[Any]], place: str
     ) -> Piece:
-        """Return unchecked rows with inputs ``X``; ``numbers`` and ``labels`` are functions from a name to a column."""
+        """Return unchecked rows; ``numbers`` and ``labels`` are functions that return a column, given its name."""
         return Piece(
             X,
             numbers(self.target),
@@ -269,12 +269,12 @@ class NamedColumns:
 
     @property
     def role_names(self) -> RoleNames:
-        """The names of targets, weights and groups in error messages."""
+        """The names of the columns of targets, weights and groups, as text for error messages."""
         return f"column {self.target!r}", f"column {self.sample_weight!r}", f"column {self.groups!r}"
 
 
 def not_numeric(name: Any, kind: object, place: str) -> InvalidParameterError:
-    """Return the error for a column that must hold numbers and does not."""
+    """Return the error, for the caller to raise, that a column must hold numbers and holds another ``kind``."""
     return InvalidParameterError(
         f"column {name!r} of {place} must hold numbers; it holds {kind}: convert it before, or name another column"
     )
@@ -345,7 +345,7 @@ class ArrayRows(BlockSource):
 
 
 def _release_pages(array: Any) -> None:
-    """Release the memory that a memory map occupies, if its file has the same content; it is read again when needed."""
+    """Free the memory of a memory map, unless its changes are not saved; its file is read again when needed."""
     base = getattr(array, "_mmap", None)
     is_shared = isinstance(base, mmap.mmap) and getattr(array, "mode", "") in ("r", "r+", "w+")
     if is_shared and hasattr(mmap, "MADV_DONTNEED"):

@@ -31,12 +31,12 @@ from bdkn.storage.fields import Number, must, stored
 from bdkn.typing import Array, FloatArray, IndexArray
 
 DTYPES = (np.float64, np.float32)
-"""NumPy types of tables that are used without conversion; all others are converted to double precision."""
+"""NumPy types of input tables that are not converted; all other types are converted to double precision."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingData(Splitting):
-    """Checked training rows: ``rows`` are all rows, ``encoded`` are the rows that are used, as inputs of networks.
+    """Checked training data: ``rows`` has all rows; ``encoded`` has the rows to fit, converted to inputs of networks.
 
     A data frame in ``rows`` is converted to numbers that do not depend on targets. Of rows in blocks, only the random
     ``sample`` is here. ``is_new`` is False if an earlier fit has read the same rows.
@@ -62,11 +62,12 @@ class TrainingData(Splitting):
         allow_nan: bool = False,
         by_cv: bool = True,
     ) -> TrainingData:
-        """Check and encode training rows; ``former`` is the reader of an earlier fit to the same rows, or None.
+        """Check and encode the training rows of a regressor with the parameters ``params``.
 
-        Rows with a count of zero are not used. Of rows that repeat each other, one is used, unless the user specifies
-        which rows belong together, by groups or by row numbers as ``cv``, or rows are a ``sample`` of rows in blocks.
-        With ``by_cv=False`` the caller calls ``by_folds`` and, for a data frame, ``with_target_statistics`` later.
+        ``former`` is the reader of an earlier fit to the same rows, or None. Rows with sample weight 0 are not used. Of
+        rows that repeat each other, one is used, unless the user specifies which rows belong together, by groups or by
+        row numbers as ``cv``, or rows are a ``sample`` of rows in blocks. With ``by_cv=False`` the caller calls
+        ``by_folds`` and, for a data frame, ``with_target_statistics`` later.
         """
         if former is None:
             owner = type(params).__name__
@@ -109,7 +110,7 @@ class TrainingData(Splitting):
         return data.with_target_statistics() if by_cv and reader.encoder is not None else data
 
     def with_target_statistics(self) -> TrainingData:
-        """Add target statistics of categories to the inputs, computed for each row without the rows of its set."""
+        """Add the target encoding of categories to the inputs; for each row it is computed from rows of other sets."""
         rows = self.encoded
         encoder, inputs = self.reader._required_encoder.learn(rows.X, rows.y, rows.counts, self.sets)
         data = replace(self, encoded=replace(rows, X=inputs))
@@ -149,7 +150,7 @@ def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
 @stored
 @dataclass(frozen=True, eq=False)
 class TableReader:
-    """Reader of tables with the columns of the training table.
+    """Reader that checks and encodes tables in the same way as the training table.
 
     Data frames are encoded as numbers by ``encoder`` (None: the training table was an array). With ``as_given``, tables
     of any library are not encoded, since members are models of the user; ``allow_nan`` is True if all these models
@@ -165,7 +166,7 @@ class TableReader:
     allow_nan: bool = False
 
     def check(self) -> None:
-        """Raise unless ``names`` and ``encoder`` have ``n_columns`` columns with the same names."""
+        """Raise unless ``names`` and the columns of ``encoder`` agree, and their number is ``n_columns``."""
         names, encoder = self.names, self.encoder
         must(names is None or len(names) == self.n_columns, f"must have the names of {self.n_columns} columns")
         if encoder is not None:
@@ -187,12 +188,12 @@ class TableReader:
         return cls(owner, 0, as_given=as_given, allow_nan=allow_nan).checked(X, y, sample_weight, is_new=True)
 
     def read_rows(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
-        """Check and encode rows that came after the fit; return their inputs with targets and counts."""
+        """Check and encode rows that came after the fit; return their inputs, targets and sample weights."""
         rows = self.checked(X, y, sample_weight, is_new=False)[1]
         return rows if self.encoder is None else replace(rows, X=self.encoder.expand(rows.X))
 
     def checked(self, X: Any, y: Any, sample_weight: Any, *, is_new: bool) -> tuple[TableReader, Rows]:
-        """Check a table; return its rows and the reader, fitted to its columns if it ``is_new``."""
+        """Check a table. Return the reader (fitted to the columns if the table ``is_new``), and the checked rows."""
         # One target per row
         if y is None:
             raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
@@ -259,13 +260,13 @@ class TableReader:
 
     @property
     def input_names(self) -> NDArray[Any] | None:
-        """Name of the column that each input comes from, None if the columns have no names."""
+        """For each input, the name of the column from which it is computed; None if the columns have no names."""
         if self.encoder is None:
             return self.names
         return np.array(self.encoder.names, dtype=object)[self.encoder.column_of_feature]
 
     def takes_frame(self, X: Any) -> bool:
-        """Return whether ``X`` is read as a data frame, whose columns are encoded as in training."""
+        """Return whether ``X`` is a data frame to be encoded column by column, as in training."""
         return self.encoder is not None and (is_frame(X) or not self.encoder.is_plain)
 
     def read(self, X: Any) -> Any:
@@ -296,7 +297,7 @@ class TableReader:
         return self.encoder
 
     def _known_columns(self) -> BaseEstimator:
-        """Return an estimator with the columns of the training table, for the checks of scikit-learn."""
+        """Return an empty estimator with the training columns' number and names, for scikit-learn's checks."""
         stand_in = _stand_in(self.owner)()
         stand_in.n_features_in_ = self.n_columns
         if self.names is not None:
@@ -306,12 +307,12 @@ class TableReader:
 
 @cache
 def _stand_in(owner: str) -> Callable[[], Any]:
-    """Return an empty estimator class named ``owner``, the name in messages when scikit-learn checks columns."""
+    """Return an empty estimator class with the name ``owner``, so that scikit-learn's column errors show this name."""
     return type(owner, (BaseEstimator,), {})
 
 
 def as_table(X: Any) -> Any:
-    """Return a table that models of a user accept as members, and whose rows can be selected by number.
+    """Convert a table to a type that a user's models accept, and whose rows can be selected by number.
 
     Arrays of floating-point numbers are converted to double precision and C order, since members that compute in the
     precision and memory order of their input would otherwise predict different numbers for equal rows.
@@ -348,14 +349,14 @@ MAX_TARGET = 1e305
 """Maximum absolute value of a target: intervals around a larger one would exceed the range of floats."""
 
 _MIN_TOTAL, _MAX_TOTAL = 1e-6, 1e15
-"""Smallest and largest allowed sum of weights, in rows; with other sums, a fit would lose precision."""
+"""Smallest and largest allowed sum of the sample weights; outside of these limits, a fit would lose precision."""
 
 _SAFE_TO_SQUARE = 1e120
-"""Absolute value above which sums of squares may overflow; below 1 / _SAFE_TO_SQUARE, they may underflow."""
+"""Maximum absolute value of targets for which R² is computed without rescaling; larger squares may overflow."""
 
 
 def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
-    """Check ``sample_weight``, and return it as the counts of n rows."""
+    """Check the sample weights of n rows; return them as an array in double precision."""
     if isinstance(sample_weight, str):
         raise InvalidParameterError(
             f"sample_weight must hold one number per row, shape ({n},); got {sample_weight!r}: if this is a column, "
@@ -392,7 +393,7 @@ def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
 
 
 def check_targets(y: ArrayLike) -> FloatArray:
-    """Return the targets in double precision; raise unless they are one finite number per row."""
+    """Convert targets to an array in double precision; raise unless there is one finite number per row."""
     if y is None:
         raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
     with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to see if one is nan
@@ -401,7 +402,7 @@ def check_targets(y: ArrayLike) -> FloatArray:
 
 
 def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return the score R² of predicted means, also for numbers whose squares overflow or underflow."""
+    """Return the score R² of predicted means; targets may be so large or small that their squares overflow."""
     from sklearn.metrics import r2_score
 
     check_consistent_length(y, mean)

@@ -1,9 +1,9 @@
 """Chunks of encoded rows for tables that do not fit into memory, training of networks on them, and their statistics.
 
 The networks of a member, one per fold, are trained on one chunk after another; each member has its own order of chunks.
-A training pass over a chunk is a pure function of their state and the chunk: any thread or process can run it again.
+A training pass over a chunk is a pure function of the networks' state and the chunk: any process can repeat it.
 
-A ``ChunkStore`` keeps the chunks of a fit, on this machine or on a cluster. The results have the same bits in both.
+A ``ChunkStore`` keeps the chunks of a fit, on this machine or on a cluster. The results are the same in both cases.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Part of the encoded rows, sorted by row number; ``units``, row numbers or hashes of groups, define the folds."""
+    """Part of the encoded rows, sorted by row number; ``units`` (row numbers or hashes of groups) define folds."""
 
     rows: Rows
     units: Numbers
@@ -60,7 +60,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class KnownInputs:
-    """Encoded inputs of sampled rows with these numbers; the target statistics of a row do not use its own target."""
+    """Encoded inputs of the rows in the random sample; target statistics in a row do not use its own target."""
 
     numbers: Numbers
     X: FloatArray
@@ -71,7 +71,7 @@ class KnownInputs:
         return KnownInputs(self.numbers[start:end], self.X[start:end])
 
     def put_into(self, X: FloatArray, numbers: Numbers) -> None:
-        """Replace the inputs of sampled rows in ``X``, a table of the rows with these numbers."""
+        """Replace the rows of ``X`` that are in the random sample by known inputs; its row numbers are ``numbers``."""
         if len(self.numbers):
             place = np.searchsorted(self.numbers, numbers)
             known = self.numbers[np.minimum(place, len(self.numbers) - 1)] == numbers
@@ -80,7 +80,7 @@ class KnownInputs:
 
 @dataclass(frozen=True, eq=False)
 class RowEncoding:
-    """Encoding of rows: ``table`` turns data frames to numbers (None: they are arrays), then all is scaled."""
+    """Encoder of rows: ``table`` turns data frames to numbers (None: arrays); then inputs and targets are scaled."""
 
     table: TableEncoder | None
     n_columns: int
@@ -110,7 +110,7 @@ class RowEncoding:
 # Training
 
 _ORDER = 2**32 - 2
-"""Spawn key of the seed that determines a member's order of chunks; the seeds of folds have other spawn keys."""
+"""Spawn key (NumPy's ``SeedSequence``) for the random order of chunks in a member's training; folds have others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,13 +226,13 @@ OnPass = Callable[[float], None]
 # Statistics of held-out rows
 
 LogDerivative = Callable[[FloatArray], FloatArray]
-"""Function of scaled targets that returns log g′(y), where g maps a target y to the scaled target."""
+"""Type of functions that return log g′(y) for scaled targets g(y); it converts log densities to the units of y."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class HeldOutStatistics:
-    """Sums over held-out rows: statistics of the linear model, and count times v^τ (v: variance) and log g′(y)."""
+    """Sums over held-out rows: statistics of the linear model, variances to the power τ, log g′(y) (g scales y)."""
 
     statistics: Statistics
     noise: NonNegative
@@ -250,10 +250,10 @@ def merged_statistics(one: HeldOutStatistics | None, other: HeldOutStatistics | 
 
 @dataclass(frozen=True, eq=False)
 class ChunkStatistics:
-    """Computation of the statistics of a chunk by the selected members: their networks, fold plan and tempering τ.
+    """Everything needed to compute the statistics of a chunk's held-out rows, which the selected members predict.
 
     ``members`` are the numbers of the selected members in the plan. ``constant`` (H,) has the members' variances if
-    their networks predict none; else it is None. ``slopes`` computes log g′(y).
+    their networks predict none; else it is None. ``slopes`` computes log g′(y), where g scales a target y.
     """
 
     names: tuple[str, ...]
@@ -424,7 +424,7 @@ class _QueuedMember:
 
 
 _NUMBERS_AT_ONCE = 2**20
-"""Number of rows whose chunks are computed at a time; it limits the memory."""
+"""Number of rows that are assigned to chunks at a time; it limits the memory."""
 
 
 def number_of_chunks(n: int, chunk_rows: int) -> int:
@@ -433,7 +433,7 @@ def number_of_chunks(n: int, chunk_rows: int) -> int:
 
 
 def _file_of(size: int) -> BinaryIO:
-    """Return a temporary file of ``size`` reserved bytes; raise now, before the training, if the disk is too small."""
+    """Return a temporary file with ``size`` reserved bytes; if the disk is too small, raise before training starts."""
     file: BinaryIO = tempfile.TemporaryFile(prefix="bdkn-", suffix=".rows")  # noqa: SIM115
     try:
         if hasattr(os, "posix_fallocate"):

@@ -78,7 +78,7 @@ def active_client() -> Any | None:
 
 
 class ClusterChunks(ChunkStore):
-    """Storage of encoded rows on a Dask cluster: each chunk, a future, stays on the worker that trains on it."""
+    """Storage of encoded rows on a Dask cluster: each chunk is a future and stays on the worker that trains on it."""
 
     source: DaskRows
 
@@ -92,7 +92,7 @@ class ClusterChunks(ChunkStore):
 
     @cached_property
     def _partitions(self) -> tuple[list[tuple[Any, Partition]], int]:
-        """Pairs of a delayed data frame and the description of its partition, and the number of rows that count.
+        """Pairs (delayed data frame, description of its partition), and the number of rows with a positive weight.
 
         To count the rows, Dask reads only the columns of targets and weights.
         """
@@ -241,7 +241,7 @@ def cancel(client: Any, futures: Collection[Any]) -> None:
 
 
 def _own(error: BaseException) -> BDKNError | None:
-    """Return the error of this library that caused ``error``; None if there is none, or if ``error`` itself is one."""
+    """Return the ``BDKNError`` that caused ``error``, or None; also None if ``error`` is itself a ``BDKNError``."""
     cause = error.__cause__
     while cause is not None and not isinstance(cause, BDKNError):
         cause = cause.__cause__

@@ -44,7 +44,7 @@ MeanStd = tuple[FloatArray, FloatArray | None]
 """Predictions of a model: means, and standard deviations or None if the model has none."""
 
 ROWS_PER_BLOCK = 16384
-"""Number of rows per block that one tree predicts before the next tree; large, so that trees are seldom read again."""
+"""Number of rows that one tree predicts before the next tree; large, so that a tree is read from memory few times."""
 
 MAX_NODES, MAX_COLUMNS = 2**31 - 1, 2**29 - 1
 """Maximum number of nodes of all trees, and of columns: compiled code stores a node in 32 bits, a column in 30."""
@@ -65,7 +65,7 @@ Count = Annotated[int, Number(low=1, high=MAX_COLUMNS)]
 
 
 class CopiedModel:
-    """Base class of copied regressors; ``_by_column`` names a field: an array with one column per column of X."""
+    """Base class of copied regressors; ``_by_column`` is the name of an array field that has as many columns as X."""
 
     _by_column: ClassVar[str]
 
@@ -91,7 +91,7 @@ class CopiedModel:
         raise NotImplementedError
 
     def _read(self, X: Any, *, finite: bool | str = True, single: bool = False) -> FloatArray:
-        """Return X as a checked float64 array; ``finite`` as in ``check_array``; ``single`` first rounds to float32."""
+        """Return X as a checked float64 array; ``check_array`` receives ``finite``; ``single`` rounds to float32."""
         if finite is False and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
             table = X  # most often checked before, by the model that contains this one
         else:
@@ -111,7 +111,7 @@ def _blocks(n_rows: int, n_columns: int) -> list[slice]:
 @stored
 @dataclass(frozen=True, eq=False)
 class GaussianWeights:
-    """Gaussian posterior of a Bayesian linear model: covariance of weights of centered ``columns``, and the noise."""
+    """Posterior of a Bayesian linear model: covariance of the weights of centered ``columns``, noise variance."""
 
     columns: Annotated[NDArray[np.int64], integers("q", types=("i8",))]
     center: Annotated[FloatArray, floats("q")]
@@ -131,7 +131,7 @@ class Linear(CopiedModel):
     _by_column = "coefficients"
 
     def check(self) -> None:
-        """Raise unless the posterior is of columns that exist."""
+        """Raise unless the posterior refers only to columns that exist."""
         last = len(self.coefficients) - 1
         must(self.posterior is None or (self.posterior.columns <= last).all(), f"columns must be from 0 to {last}")
 
@@ -267,11 +267,11 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "sigmoid": ("_gamma", "coef0"),
     "poly": ("_gamma", "degree", "coef0"),
 }
-"""Names of the parameters of each kernel that can be copied: of Gaussian processes, by the name of the class in
-scikit-learn, and of support vector machines, by the value of ``kernel``. A length scale may be a vector."""
+"""Parameter names of each kernel that can be copied. A key is a kernel's class in scikit-learn (Gaussian processes)
+or a value of the parameter ``kernel`` (support vector machines). A length scale may be a vector."""
 
 KERNEL_PARTS = ("kernel", "k1", "k2")
-"""Names of the parameters of kernels whose values are kernels themselves."""
+"""Names of kernel parameters that are kernels themselves, such as the two kernels of a sum."""
 
 _OF_SUPPORT_VECTORS: Mapping[str, Callable[..., FloatArray]] = {
     "linear": lambda rows, vectors: rows @ vectors.T,
@@ -307,7 +307,7 @@ class Kernel:
         return tuple(name for name in KERNELS[self.name] if name not in KERNEL_PARTS)
 
     def length_scales(self) -> set[int]:
-        """Return how many length scales the kernel and its nested kernels have, as a set of these numbers."""
+        """Return the numbers of length scales (one, or one per column) that the kernel and its nested kernels have."""
         own = {len(self.values) - len(self.names) + 1} if "length_scale" in self.names else set()
         return own.union(*(part.length_scales() for part in self.parts))
 
@@ -431,7 +431,7 @@ class Scale:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """Number of columns that are given, and that are returned."""
+        """Number of input columns, and number of output columns."""
         return len(self.center), len(self.center)
 
     def __call__(self, table: FloatArray) -> FloatArray:
@@ -446,7 +446,7 @@ class Scale:
 class Products:
     """Products of columns, such as polynomial features.
 
-    Each row of ``factors`` (outputs, degree) has the columns of one product; -1 stands for a factor of one.
+    Each row of ``factors`` (outputs, degree) lists the column numbers of one product; -1 stands for a factor of one.
     """
 
     n_columns: Count
@@ -458,7 +458,7 @@ class Products:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """Number of columns that are given, and that are returned."""
+        """Number of input columns, and number of output columns."""
         return self.n_columns, len(self.factors)
 
     def __call__(self, table: FloatArray) -> FloatArray:
@@ -578,7 +578,7 @@ class UserModel(CopiedModel):
 
     @property
     def n_features(self) -> None:
-        """None: the estimator itself checks X."""
+        """Number of columns: None, as the estimator itself checks X."""
         return
 
     @classmethod
@@ -640,7 +640,7 @@ class UserModel(CopiedModel):
 
 
 def make_estimators(model: CopiedModel, member_classes: Sequence[type]) -> CopiedModel:
-    """Return a loaded model in which each user's own estimator is made by its class; raise if a class is missing."""
+    """Return a loaded model with estimators of the user's own classes made from arrays; raise if a class is missing."""
     if isinstance(model, UserModel):
         return model.made_by(member_classes)
     if isinstance(model, Composed):

@@ -42,10 +42,10 @@ Pair = tuple[str, Any]
 """Name of a member, and its estimator."""
 
 PAIRS = Items(Fixed(Text(), Either(str, Text(), Instance("SavedModel"))), list)
-"""Schema, in files, of a list of pairs: a name, and a regressor of this library or a text in place of another one."""
+"""Schema in model files of (name, estimator) pairs; a text replaces an estimator that is not of this library."""
 
 _MODEL = Instance("SavedModel", *(name for name, kind in STORED.items() if issubclass(kind, CopiedModel)))
-"""Schema, in files, of a model of a member: a regressor of this library, or another regressor copied as arrays."""
+"""Schema in model files of a member's fitted model: a regressor of this library, or a copy of another one as arrays."""
 
 _MAX_PREDICTION = 1e140
 """Maximum absolute prediction of a member, in standard deviations of the targets; it keeps squares finite."""
@@ -99,7 +99,7 @@ class EstimatorMember:
         return dist.mean(), dist.var()
 
     def by_fold(self, X: Any) -> MeanStd:
-        """Return means and standard deviations (or None) of the transformed target by every model, each (folds, n)."""
+        """Return every model's means and standard deviations (or None) of the transformed target, each (folds, n)."""
         predicted = [predict_mean_std(model, X, self.name) for model in self.models]
         means, stds = zip(*predicted, strict=True)
         if np.isnan(self.std_factor) or any(part is None for part in stds):
@@ -134,7 +134,7 @@ class EstimatorMembers:
         return {size for size in sizes if size is not None}
 
     def check_held_out(self, held_out: HeldOut | None) -> None:
-        """Raise unless there are held-out rows, as many as in the folds, and their fits exist in each member."""
+        """Raise unless the folds have as many held-out rows, and ``fold_of`` contains only numbers of existing fits."""
         if held_out is None:
             raise WrongContentError("a stack has held-out rows")
         folds = self.folds
@@ -145,7 +145,7 @@ class EstimatorMembers:
             must(last < len(member.models), f"fold_of must be one of the fits of member {h}")
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
-        """Return the members' pooled predictions of the scaled target for rows that were checked."""
+        """Return the members' means, noise variance and disagreement for the scaled target in checked rows ``X``."""
         assert held_out is not None, "members that are not networks are combined by held-out rows"
         return held_out.pool(*self.by_fold(X, targets))
 

@@ -32,7 +32,7 @@ Members = Sequence[int] | IndexArray
 
 
 def network_numbers(members: Members, H: int, n_folds: int) -> IndexArray:
-    """Return the indices of the networks of some members, fold by fold, where each of H members has one per fold."""
+    """Return the indices of these members' networks in a list of the networks of all H members, sorted by fold."""
     return (np.arange(n_folds)[:, None] * H + np.asarray(members, dtype=np.intp)).ravel()
 
 
@@ -61,7 +61,7 @@ class NetworkEnsemble:
     """H members with the same scaling of inputs and target; each is one network, or the average of one per fold.
 
     ``networks`` are sorted by fold, and by member within a fold. ``variances`` (H,), if given, replace the variances
-    that the networks predict, as training by squared error does not fit these. They are for the scaled target.
+    that the networks predict, which training by squared error does not fit. They are for the scaled target.
     """
 
     names: Annotated[tuple[str, ...], sizes(H=len)]
@@ -93,11 +93,11 @@ class NetworkEnsemble:
 
     @property
     def members(self) -> list[NetworkMember]:
-        """The members as a list of single objects."""
+        """The members, each as an object with a method ``predict``."""
         return [NetworkMember(name, self[[h]]) for h, name in enumerate(self.names)]
 
     def outputs(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return the members' means and variances (n, H) of the scaled target for table rows; raise if not finite.
+        """Return the members' means and variances (n, H) of the scaled target for rows X; raise if any is not finite.
 
         The variance of an average over folds is the networks' mean variance plus the variance of their means.
         """
@@ -105,7 +105,7 @@ class NetworkEnsemble:
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     def forecast(self, X: NDArray[Any]) -> Forecast:
-        """Return the members' pooled predictions of the scaled target for checked rows, computed in blocks of rows."""
+        """Return the members' means, noise variance and disagreement for the scaled target in checked rows ``X``."""
         if len(X) <= PREDICTED_ROWS:
             return Forecast.of(*self.by_fold(X))
         blocks = row_slices(len(X), PREDICTED_ROWS)
@@ -186,7 +186,7 @@ class NetworkMembers:
             must(held_out.fold_of.max() < self.ensemble.n_folds, "fold_of must be one of the folds")
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
-        """Return the members' pooled predictions of the scaled target for rows that were checked."""
+        """Return the members' means, noise variance and disagreement for the scaled target in checked rows ``X``."""
         with on_device_of(self.engine):
             return self.ensemble.forecast(X)
 
@@ -251,7 +251,7 @@ def predict_held_out(networks: Predictor, rows: Rows, plan: FoldPlan) -> HeldOut
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Members to select from: the networks that they predict new rows with, and their held-out predictions.
+    """Members to select from, with the networks that predict new rows, and with predictions for held-out rows.
 
     ``is_finite`` (H,) is True for a member if all its networks, including the networks of folds, have finite weights.
     """
@@ -383,7 +383,7 @@ _MAX_STORED_OUTPUTS = 2**21
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Networks and their training rows; predictions for the rows are stored if they are few, else computed again."""
+    """Networks and their training rows, which they predict; the predictions are stored only if they are few."""
 
     networks: Predictor
     rows: Rows

@@ -21,7 +21,7 @@ _MAY_DIFFER = {"combination", "density", "members", "n_members", "random_state",
 """Names of parameters that may have other values than in the fit when members are added to a fitted regressor."""
 
 OPTIONS = ("training", "combination")
-"""Names of parameters whose values are objects with several options."""
+"""Names of regressor parameters that are objects with several options; they are stored as dicts."""
 
 
 @stored
@@ -90,12 +90,12 @@ def digest(rows: Rows) -> str:
 
 
 def is_nested(value: Any) -> bool:
-    """Return whether a parameter is a list or tuple that contains anything except numbers and text, such as lists."""
+    """Return whether a parameter is a list or tuple that contains other values than numbers and text."""
     return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
 
 
 def plain_parameter(model: BaseEstimator, name: str) -> Any:
-    """Return a parameter's value as JSON can store it: an engine by name, other objects as the default value."""
+    """Return a parameter's value in a form for JSON: an engine becomes its name, other objects the default value."""
     value = getattr(model, name)
     if name in OPTIONS and value is not None:
         return asdict(value)

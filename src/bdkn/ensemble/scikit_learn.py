@@ -142,7 +142,7 @@ def _join(trees: Sequence[Any], estimator: Any, factor: float = 1.0, **fields: A
 
 
 def _copy_hist_boosting(estimator: Any) -> CopiedModel:
-    """Copy histogram-based boosted trees; their splits number the columns with all categorical columns first."""
+    """Copy histogram-based boosted trees; in their splits, categorical columns have the first column numbers."""
     trees = [tree for (tree,) in estimator._predictors]
     is_categorical = estimator.is_categorical_
     if is_categorical is None:
@@ -292,7 +292,7 @@ def _copy_transform(step: Any) -> copied.Transform:
 
 
 def _scale(n: int, **parts: Any) -> Scale:
-    """Return the scaling of n columns with these fields; fields that are None or missing have no effect."""
+    """Return a ``Scale`` for n columns with the fields ``parts``; a field that is None or missing has no effect."""
     given: dict[str, Any] = {"center": 0.0, "divisor": 1.0, "factor": 1.0, "offset": 0.0}
     given |= {name: part for name, part in parts.items() if part is not None}
     for name, part in given.items():

@@ -25,7 +25,7 @@ _PER_MEMBER = ("means", "variances", "fold_variance", "fold_of")
 """Names of the fields of ``HeldOut`` with one column per member."""
 
 ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
-"""Data for scores: targets (n,), counts (None: each row once), and the members' means and variances, each (H, n)."""
+"""Block of rows to score members on: targets (n,), counts (None: all 1), members' means and variances, each (H, n)."""
 
 
 @stored
@@ -38,7 +38,7 @@ class MemberScores:
 
     @classmethod
     def of(cls, parts: Iterable[ScoredPart], *, own_variance: bool = True) -> Self:
-        """Return the scores on rows given in parts; without ``own_variance``, a member's variance is its MSE."""
+        """Return the members' scores over blocks of rows; without ``own_variance``, a member's variance is its MSE."""
         squared = scored = np.zeros(1)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -58,7 +58,7 @@ class MemberScores:
 
     @property
     def rmse(self) -> FloatArray:
-        """Root mean squared errors."""
+        """Root mean squared error of each member for the scaled target."""
         return np.sqrt(self.mse)
 
     @property
@@ -93,7 +93,7 @@ class HeldOut:
     )
 
     def check(self) -> None:
-        """Raise unless each member has only positive variances or only nan, and some row has a positive count."""
+        """Raise unless each member has only positive variances or only nan, and a row has a positive sample weight."""
         known = ~np.isnan(self.variances)
         must(bool((known.all(axis=0) | ~known.any(axis=0)).all()), "a member must have all variances, or none")
         variances = self.variances[known]
@@ -130,7 +130,7 @@ class HeldOut:
         return self.pool(self.means, self.variances)
 
     def pool(self, means: FloatArray, variances: FloatArray) -> Forecast:
-        """Return pooled predictions for any rows from the members' means and variances (.., n, H), such as by fold.
+        """Pool the members' means and variances (.., n, H) for any n rows; the leading axes can be folds, for example.
 
         The noise variance of a row is the average of the members' variances. If no member predicts variances, it is the
         mean squared error of the equally weighted average of all members on the held-out rows.
@@ -138,7 +138,7 @@ class HeldOut:
         return Forecast.of(means, self.pooled_variances(means, variances))
 
     def pooled_variances(self, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Return the variances (.., n, V) whose average is the noise variance: the predicted ones, else a constant."""
+        """Return V variances per row (.., n, V), whose average is the noise variance: the predicted or a constant."""
         known = self.has_variance
         if known.all():
             return variances
@@ -289,7 +289,7 @@ def select_and_combine(
 
 
 def _combine(held_out: HeldOut, settings: CombinationOptions) -> Combination:
-    """Return the linear model that combines all members, for rows that one fit of each member predicts."""
+    """Return the linear model that combines all members, for rows that are predicted by one fit per member."""
     return combine(
         held_out.forecast(),
         held_out.y,
@@ -301,7 +301,7 @@ def _combine(held_out: HeldOut, settings: CombinationOptions) -> Combination:
 
 
 def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
-    """Yield the numbers of all members, then without the most harmful one, and so on, down to a single member.
+    """Yield smaller and smaller sets of member numbers: first all, then each time without the most harmful member.
 
     The prior is the same for all members, so that a useless member, or one in other units, would do harm. Each step
     removes one member, such that the mean of the remaining ones has the smallest squared error on held-out rows.

@@ -57,7 +57,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     model_: Any
     _published: ClassVar[Mapping[str, Any] | None] = None
-    """Parameter values for ``from_paper``, in addition to those of networks; None: the paper has no such method."""
+    """Values that ``from_paper`` gives to parameters other than network parameters; None: not a method of the paper."""
 
     @abstractmethod
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> object:

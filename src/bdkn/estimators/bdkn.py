@@ -60,18 +60,18 @@ WEIGHTS_NOT_IDENTIFIED = "the data do not identify the weights of these members"
 
 
 _REPLACE_LOCK = threading.Lock()
-"""Lock for replacing ``model_`` after an update, if no other thread did so; not held during computations."""
+"""Lock for the short moment in which an updated model replaces ``model_``; not held during computations."""
 
 
 def _holds_rows_out(model: object) -> bool:
-    """Return True if a fit of the regressor holds rows out of training; raise AttributeError otherwise."""
+    """Return True if fits hold rows out of training; raise ``AttributeError`` if not (``design="in-sample"``)."""
     if getattr(model, "design", None) == "in-sample":
         raise AttributeError(NEEDS_HELD_OUT)
     return True
 
 
 def _if_rows_are_held_out(method: Method) -> Method:
-    """Decorate a method so that it exists only if a fit holds rows out of training; its type stays the same."""
+    """Decorate a method of a regressor so that it does not exist with ``design="in-sample"`` (no held-out rows)."""
     return cast("Method", available_if(_holds_rows_out)(method))
 
 
@@ -659,7 +659,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return self._update(absorbed)
 
     def forget(self, X: Table = None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Remove rows that ``partial_fit`` absorbed; without rows, all of them.
+        """Remove the effect of rows that ``partial_fit`` absorbed: of the given rows or, without arguments, of all.
 
         The result equals a model that never absorbed these rows, up to rounding. A row is removed with its current
         weight, after all forgetting factors. Rows that were not absorbed raise an error. The last 100 000 rows are
@@ -691,7 +691,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         return self._update(forgotten)
 
     def statistics(self) -> RowStatistics:
-        """Return sufficient statistics of the rows absorbed since the fit, without the rows.
+        """Return sufficient statistics of the rows that ``partial_fit`` absorbed since the fit; they contain no rows.
 
         Returns
         -------
@@ -830,7 +830,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def evidence_(self) -> float:
-        """Log marginal likelihood of the targets that the linear model was fitted to, in their own units."""
+        """Log marginal likelihood of the targets that the linear model was fitted to, in the units of ``y``."""
         return float(self._fitted().evidence())
 
     @property
@@ -929,7 +929,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def updates_(self) -> Updates | None:
-        """Record of the rows absorbed since the fit; None if there are none."""
+        """Record of the rows that ``partial_fit`` absorbed since the fit; None if there are none."""
         return self._fitted().updates
 
     @property
@@ -952,7 +952,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def folds_(self) -> Folds | OwnFolds:
-        """With a list of members or "auto": cross-validation folds; ``folds_.of_member(name)`` returns those of one."""
+        """With a list of members or "auto": cross-validation folds; ``folds_.of_member(name)``: folds of one member."""
         return self._fitted().estimators.folds
 
     @property

@@ -105,7 +105,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
         return FittedEnsemble(reader, members)
 
     def _fitted(self) -> FittedEnsemble:
-        """Return the fitted model; it predicts the mixture or the Gaussian, as ``predictive`` is now."""
+        """Return the fitted model; the current parameter ``predictive`` selects mixture or Gaussian."""
         model: FittedEnsemble = super()._fitted()
         check_parameters(self, {"predictive": _PREDICTIVE})  # it may have changed since the fit
         is_mixture = self.predictive == "mixture"

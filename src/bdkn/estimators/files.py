@@ -27,7 +27,7 @@ _FACTS: dict[str, Content] = {
     "versions": Named(Plain()),
     "absorbed": Items(Text(), list),
 }
-"""Rules that check the entries of ``made_``, with which commands record the origin of a model in its file."""
+"""Schema of ``made_``: entries of a model file in which the command line records data and versions of the fit."""
 
 
 @stored
@@ -123,7 +123,7 @@ def _saved_pairs(pairs: Any) -> list[tuple[str, Any]]:
 
 
 def map_parts(change: Callable[[Any], Any], value: Any) -> Any:
-    """Return a copy of the value, with ``change`` applied to those of its parts that can contain regressors."""
+    """Return a copy of the value, with ``change`` applied to its parts that can contain regressors, such as members."""
     if isinstance(value, list | tuple):
         return type(value)(change(part) for part in value)
     if isinstance(value, FittedModel):

@@ -72,7 +72,7 @@ def cross_fit_networks(
     files: ExitStack,
     former: FittedModel | None = None,
 ) -> CrossFit:
-    """Train networks on cross-validation folds, and predict held-out rows; ``files`` closes temporary files.
+    """Train networks on cross-validation folds, and predict held-out rows; temporary files are closed with ``files``.
 
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """

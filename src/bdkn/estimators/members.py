@@ -58,7 +58,7 @@ from bdkn.typing import FloatArray, IndexArray
 _NOT_FINITE = "predictions for held-out rows are not finite; look at what it predicts, or drop it"
 
 Parameters = Mapping[str, Mapping[str, Any]]
-"""Type of additional arguments of ``fit``, such as sample weights, by member name; key "cv": for the splitter."""
+"""Type of additional arguments of ``fit``, such as sample weights, by member name; key "cv": arguments of ``split``."""
 
 # The parameter ``members``
 
@@ -114,7 +114,7 @@ def accepted_inputs(pairs: list[Pair]) -> tuple[bool, bool]:
 
 
 def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
-    """Return scikit-learn's router of metadata: which arguments of ``model.fit`` estimators and ``cv`` request."""
+    """Return scikit-learn's metadata router: the arguments of ``fit`` that the estimators and ``cv`` request."""
     router = MetadataRouter(owner=model).add_self_request(model)
     if isinstance(cv, str):
         return router
@@ -243,7 +243,7 @@ def cross_fit_estimators(
 def route_parameters(
     model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
 ) -> Parameters:
-    """Return additional keyword arguments: by member name for its ``fit``, by "cv" for ``split`` of the splitter."""
+    """Return additional arguments of members' ``fit``, by member name; key "cv": those of the splitter's ``split``."""
     if get_config()["enable_metadata_routing"] and isinstance(model.members, list):
         given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
         if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):
@@ -273,7 +273,7 @@ def route_parameters(
 
 
 def _taken(values: Mapping[str, Any], numbers: IndexArray, n: int) -> dict[str, Any]:
-    """Return arguments of ``fit`` for a selection of n rows: arguments with one value per row are reduced to it."""
+    """Return arguments of ``fit`` for some of n rows, given by number; arguments with n values are reduced to them."""
     taken = dict(values)
     for name, value in values.items():
         if hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n:
@@ -396,7 +396,7 @@ class FoldFitter:
     def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[list[EstimatorMember], HeldOut]:
         """Calibrate the predicted variances; return the members and their held-out predictions in scaled units.
 
-        ``fold_of`` is the number of the fit that held a row out; None if a member predicts with a refit to all rows.
+        In ``HeldOut``, ``fold_of`` is the number of the fit not trained on a row; None with a refit to all rows.
         """
         ours: dict[str, list[_Done]] = {}
         for each in done:
@@ -538,7 +538,7 @@ def _process(n_features: int) -> Any:
 def _within(
     objective: Objective, start: NDArray[np.float64], bounds: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Minimize the objective of a Gaussian process within slightly narrower bounds; return parameters and minimum.
+    """Minimize the objective of a Gaussian process, inside its bounds by a small margin; return parameters and minimum.
 
     Without this, scikit-learn would warn that the length scale of a column without influence is at its bound.
     """

@@ -130,7 +130,7 @@ NETWORKS: Mapping[str, Constraint] = {
     "verbose": check_verbosity,
     "effort": _choice(*EFFORTS),
 }
-"""Constraints of the parameters of networks, except ``random_state``, which ``seed_sequence`` checks."""
+"""Checks of the values of network parameters, by parameter name; ``seed_sequence`` checks ``random_state``."""
 
 COMBINED: Mapping[str, Constraint] = {
     "effort": NETWORKS["effort"],
@@ -143,7 +143,7 @@ COMBINED: Mapping[str, Constraint] = {
     "upper": check_bound,
     "density": _choice("auto", "student-t"),
 }
-"""Constraints of the parameters of regressors that combine members, networks or other models."""
+"""Checks of parameter values, by parameter name, for regressors that combine networks or other models."""
 
 SETTINGS = MappingProxyType({1: {"learning_rate": 0.1, "epochs": 40}, 2: {"learning_rate": 1e-3, "epochs": 500}})
 """The two settings of the paper's experiments, by number: learning rate of Adam and number of epochs."""

@@ -159,7 +159,7 @@ _ANNOTATED: Mapping[str, tuple[type, ...]] = {
     "int or None": (int, type(None)),
 }
 _FORMS = {"Seed": "int or None", "Engine": "str"}
-"""Annotations of the constructor, and the types that such parameters have in a model file."""
+"""Types that parameters with these annotations have in a model file; an engine, for example, is stored as its name."""
 
 
 def _check_parameter(cls: type, name: str, value: Any) -> None:

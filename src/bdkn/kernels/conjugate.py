@@ -18,19 +18,19 @@ from bdkn.typing import FloatArray
 Posterior = tuple[bool, float, FloatArray, FloatArray, float, float]
 
 _MAX_NORM = 1e150
-"""Maximum norm of the triangular factor of the rows; the square of a larger norm could overflow."""
+"""Maximum norm of the QR factor of the design matrix and the targets; the square of a larger norm could overflow."""
 
 _MIN_RESIDUAL = 1e-3
-"""Minimum norm of the residuals, relative to the targets; smaller residuals are too inaccurate here."""
+"""Minimum norm of the residuals, relative to the targets; with smaller ones the fit fails, as it is inaccurate."""
 
 _MIN_SINGULAR_VALUE = 1e-6
-"""Minimum singular value of Φ, relative to the largest; with a smaller one, results are inaccurate."""
+"""Minimum singular value of the design matrix, relative to the largest; with a smaller one, the fit fails."""
 
 _MIN_DEGREES = 1e-6
-"""Minimum effective number of weights that the rows determine; below it, the slope of the evidence is inaccurate."""
+"""Minimum effective number of weights determined by the data; below it, the gradient of the evidence is inaccurate."""
 
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
-"""Maximum difference of two numbers, relative to their size and per member, that counts as rounding error."""
+"""Relative difference of two numbers, per member, up to which it is taken as a rounding error."""
 
 _BLOCK_ROWS = 128
 """Number of rows that are processed together, so that their numbers stay in the processor's first-level cache."""
@@ -55,7 +55,7 @@ def dot(a: FloatArray, b: FloatArray) -> float:
 def location_scale(
     root: FloatArray, μ: FloatArray, Phi: FloatArray, noise: FloatArray, unit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return location φᵀμ and scale √(unit (noise + φᵀ(RᵀR)⁻¹φ)) of the prediction of each row φ; R is ``root``."""
+    """Return locations φᵀμ and scales √(unit (noise + φᵀ(RᵀR)⁻¹φ)) of predictions for rows φ of Phi; R is ``root``."""
     loc, scale = np.empty(len(Phi)), leverage(root, Phi)
     for i in range(len(Phi)):
         loc[i] = dot(Phi[i], μ)
@@ -105,7 +105,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 @compiled
 def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
-    """Return the order of columns in which the invertible ``root`` is upper triangular: by last nonzero entry."""
+    """Return the order of columns that makes ``root`` upper triangular: sorted by place of the last nonzero entry."""
     order = np.zeros(len(root), np.intp)
     for j in range(len(root)):
         last = len(root) - 1
@@ -145,7 +145,7 @@ def conjugate(means: FloatArray, y: FloatArray) -> Posterior:
 
 @compiled
 def _append(root: FloatArray, columns: FloatArray) -> None:
-    """Add the rows ``columns``ᵀ to the triangular QR factor ``root``, in place, by Householder reflections."""
+    """Update the QR factor ``root`` in place for more rows, given as ``columns``ᵀ, by Householder reflections."""
     for k in range(len(root)):
         a, r = columns[k], root[k, k]
         below = dot(a, a)
@@ -174,7 +174,7 @@ def _squares(matrix: FloatArray) -> float:
 
 @compiled
 def _is_well_posed(root: FloatArray) -> bool:
-    """Return whether ``root`` = [R z; 0 ρ] is finite, R far from singular, and the residual ρ above rounding errors."""
+    """Return whether the QR factor ``root`` of [Φ, y] is finite and far from singular, and its residual accurate."""
     H = len(root) - 1
     size, targets, residual = math.sqrt(_squares(root[:H, :H])), math.sqrt(_squares(root[:H, H:])), abs(root[H, H])
     # ‖R‖ ‖R⁻¹‖ is at least the ratio of largest to smallest singular value. Comparisons with NaN are False.
@@ -184,7 +184,7 @@ def _is_well_posed(root: FloatArray) -> bool:
 
 @compiled
 def _given(root: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-    """Return [Rₙ zₙ; 0 ρₙ], the QR factor of ``root`` and the prior's rows I/√t, and the posterior mean μₙ = Rₙ⁻¹zₙ."""
+    """Add the prior of the weights, with variance t, to the QR factor ``root``; return the factor and mean weights."""
     H = len(root) - 1
     prior = np.zeros((H + 1, H))
     for h in range(H):
@@ -202,7 +202,7 @@ def _given(root: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
 
 @compiled
 def _inverse_squares(root: FloatArray) -> float:
-    """Return the squared Frobenius norm ‖R⁻¹‖² = tr (RᵀR)⁻¹ of the triangle R in ``root``, column by column."""
+    """Return the squared Frobenius norm ‖R⁻¹‖² = tr (RᵀR)⁻¹, where R is ``root`` without its last row and column."""
     H, total = len(root) - 1, 0.0
     column = np.empty(H)
     for j in range(H):
@@ -217,9 +217,10 @@ def _inverse_squares(root: FloatArray) -> float:
 
 @compiled
 def _five_adam_steps(root: FloatArray, a: float) -> tuple[float, bool]:
-    """Take the paper's five Adam steps on log σ_β², at rate 0.1; return its value, and whether all slopes are accurate.
+    """Ascend the log evidence by the paper's five Adam steps; return log σ_β², and whether all gradients are accurate.
 
-    The steps ascend the log evidence. With t = σ_β² its derivative by log t is a ‖μₙ‖²/(2 t bₙ) - ½ (H - tr Λₙ⁻¹/t).
+    With t = σ_β², the prior variance of the weights, the gradient by log t is a ‖μₙ‖²/(2 t bₙ) - ½ (H - tr Λₙ⁻¹/t).
+    ``a`` is half the number of rows; the learning rate is 0.1.
     """
     u = m = v = 0.0
     for k in range(1, 6):

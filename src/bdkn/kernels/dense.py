@@ -144,7 +144,7 @@ def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, 
 
 @compiled
 def transpose(mem: Floats, source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
-    """Transpose a matrix within ``mem``, block by block; rows and columns need space for multiples of ``EDGE``."""
+    """Transpose a matrix at offset ``source`` of ``mem`` to ``target``; both need space for multiples of ``EDGE``."""
     for i in range(0, rows, EDGE):
         for j in range(0, columns, EDGE):
             _transpose_block(mem, source + i * lds + j, lds, target + j * ldt + i, ldt)
@@ -270,15 +270,15 @@ def _machine() -> tuple[int, int]:
 
 LANES, REGISTERS = _machine()
 BLOCK = 2 * LANES
-"""Number of columns of a full tile of a product: two vectors, so that each broadcast scalar is used twice."""
+"""Number of columns of a full tile of a matrix product: two vectors, so that each broadcast scalar is used twice."""
 
 HEIGHTS = (12, 10, 8, 6, 4, 2, 1) if REGISTERS >= 32 else (6, 5, 4, 3, 2, 1)
-"""Possible numbers of rows of a tile of a product; the tallest tile just fits into the vector registers."""
+"""Possible numbers of rows of a tile of a matrix product; the tallest tile just fits into the vector registers."""
 
 
 _NARROW = [w for w in (4, 8) if w < LANES]
 WIDTHS = (*((w,) for w in _NARROW), (LANES,), *((LANES, w) for w in _NARROW), (LANES, LANES))
-"""Possible widths of a tile of a product, as lengths of its vectors, narrowest first; narrow ones need less padding."""
+"""Possible widths of a tile of a matrix product, each as the lengths of its vectors; narrow tiles need less padding."""
 
 
 def padded(columns: int) -> int:
@@ -288,7 +288,7 @@ def padded(columns: int) -> int:
 
 
 STORE, RELU, WHERE_POSITIVE = range(3)
-"""Operation that finishes a tile: none; relu(x); x where another matrix is positive, else zero."""
+"""Operation applied to a tile of a matrix product: none; relu(x); x where another matrix is positive, else zero."""
 
 
 def _emit_tile(
@@ -296,7 +296,7 @@ def _emit_tile(
     mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
     v: ir.Value, ldv: ir.Value, count: ir.Value, *distance: ir.Value,
 ) -> None:  # fmt: skip
-    """Emit the code of one tile of C; for WHERE_POSITIVE, ``distance`` is the offset from C to the other matrix."""
+    """Emit LLVM code for one tile of a matrix product C; ``distance`` is from C to the matrix of WHERE_POSITIVE."""
     rows, parts = range(height), range(len(widths))
     vectors = [ir.VectorType(F32, width) for width in widths]
     firsts = [sum(widths[:i]) for i in parts]
@@ -351,7 +351,7 @@ def _emit_tile(
 
 
 def _emit_any(builder: ir.IRBuilder, finish: int, which: ir.Value, operands: list[ir.Value]) -> None:
-    """Emit code for tiles of all sizes; the number ``which`` of a size is index of height · widths + index of width."""
+    """Emit LLVM code for all tile sizes; ``which`` selects one: index of height · number of widths + index of width."""
     end = builder.append_basic_block("end")
     switch = builder.switch(which, end)
     for index, (height, widths) in enumerate((h, w) for h in HEIGHTS for w in WIDTHS):
@@ -371,7 +371,7 @@ def tile(
 ) -> Any:  # fmt: skip
     """Compute one tile of a matrix product (see the docstring of the module), for use in compiled code.
 
-    ``which`` is its size, numbered as in ``_emit_any``; ``count``, the range of k, must be positive. ``finish``, a
+    ``which`` is its size, numbered as in ``_emit_any``; ``count`` > 0 is the number of terms of each sum. ``finish``, a
     constant such as RELU, is the operation that is applied to the tile, and ``extra`` are its operands.
     """
     if not isinstance(finish, types.IntegerLiteral):
@@ -391,7 +391,7 @@ def tile(
 _HEIGHTS = np.array(HEIGHTS)
 _N_WIDTHS = len(WIDTHS)
 _WIDTH_OF_REST = np.array([min(i for i, w in enumerate(WIDTHS) if sum(w) >= rest) for rest in range(BLOCK + 1)])
-"""Index in ``WIDTHS`` of the narrowest tile that contains all remaining columns, by the number of these columns."""
+"""For each number of remaining columns, the index in ``WIDTHS`` of the narrowest tile that contains them."""
 
 
 def main_height(rows: int) -> int:
@@ -444,7 +444,8 @@ def product(
 ) -> None:  # fmt: skip
     """Compute C[rows, columns] = S[rows, count] · V[count, columns], with ``tallest`` = ``main_height(rows)``.
 
-    ``c``, ``s``, ``v`` are offsets, ``ldc``, ``ldv`` row strides, ``row``, ``step`` strides of S. See also ``padded``.
+    ``c``, ``s``, ``v`` are offsets; ``ldc``, ``row``, ``ldv`` row strides; ``step`` is the column stride of S. C is
+    padded to ``padded(columns)`` columns.
     """
     _tiles(STORE, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
 

@@ -68,7 +68,7 @@ def lower_tail(z: float, df: float, log_norm: float) -> float:
 
 @compiled
 def log_norm_of(df: float) -> float:
-    """Return the log of the beta function, log B(df/2, ½), for the norm of a Student-t density."""
+    """Return log B(df/2, ½), the log beta function in the normalising constant of a Student-t density."""
     if df > 1e5:  # the difference of the large logarithms would be inaccurate
         return 0.5 * math.log(2.0 * math.pi / df) + 0.25 / df
     return math.lgamma(0.5 * df) + 0.5723649429247001 - math.lgamma(0.5 * df + 0.5)
@@ -142,10 +142,10 @@ def distribution(rows: Rows, u: FloatArray) -> FloatArray:
 
 @compiled
 def quantiles(rows: Rows, q: FloatArray, q_t: FloatArray, q_normal: FloatArray) -> FloatArray:
-    """Return the quantiles (n, k) of each row's mixture at levels q, given Student-t and normal quantiles at q.
+    """Return quantiles (n, k) of mixtures at levels q; ``q_t``, ``q_normal`` are Student-t and normal quantiles at q.
 
     A quantile is between the lowest and the highest quantile of the components. It is computed by Newton's method on
-    log F, which is nearly linear in the tail. A step that leaves the bracket, or is more than half of the step before,
+    log F, which is nearly linear in the tail. A step that leaves the interval, or is more than half of the step before,
     is replaced by a bisection. Levels above one half use the upper tail.
     """
     kept, position, width, mass = rows[1:]

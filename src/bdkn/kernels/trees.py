@@ -22,7 +22,7 @@ from bdkn.typing import Float32Array, FloatArray, IndexArray
 Ints = NDArray[np.int32]
 
 MAX_BITS = 8
-"""Binary logarithm of the maximum number of histogram bins; 256 bins stay in the processor's first-level cache."""
+"""Maximum number of histogram bins of a split, as a power of two: 256 bins stay in the processor's fastest cache."""
 
 BINS_PER_SAMPLE = 4
 """Minimum number of histogram bins per sample of a small node, so that two samples rarely share a bin."""
@@ -39,9 +39,9 @@ right child, and the start and the stop of the node's slice of the samples.
 def _best_cut(weights: FloatArray, sums: FloatArray, last: int, total: float) -> tuple[float, float, int]:
     """Find the best split of a node by a histogram with bins 0 to ``last``, and set the histogram to zero.
 
-    ``sums`` are weighted deviations of the targets from the mean of the node, whose weight is ``total``. The reduction
-    of squared error, divided by ``total``, is the ratio of the first two numbers returned. The third is the last bin on
-    the left side, -1 if there is no split. Ratios are compared by products, since a division takes longer.
+    Per bin, ``weights`` and ``sums`` are the weight and the weighted sum of (target - mean of the node); ``total`` is
+    the weight of the node. Return numerator and denominator of the reduction of squared error divided by ``total``, and
+    the last bin on the left side, -1 if there is no split. The caller compares products: a division takes longer.
     """
     best, divisor, cut = -1.0, 1.0, -1
     weight = left = 0.0
@@ -60,10 +60,10 @@ def _best_cut(weights: FloatArray, sums: FloatArray, last: int, total: float) ->
 def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tried: int, state: int) -> Ints:
     """Grow a tree until the targets or the inputs of each leaf are equal; return its nodes, in depth-first order.
 
-    ``ranks`` (n, p) are the ranks of the inputs, equal for equal inputs. ``samples`` (m,) are the rows to grow the tree
-    on, with positive ``weights`` (n,). They are sorted in place by nodes, and keep their order within each leaf. A
-    split is the best of ``tried`` random inputs, and of more if these are constant in the node. ``state`` < 2**31 is
-    the random seed.
+    ``ranks`` (n, p) are the ranks of the inputs, equal for equal inputs. ``samples`` (m,) are the row
+    numbers to grow the tree on; they are sorted by nodes in place, and keep their order within each leaf. ``weights``
+    (n,) are positive sample weights. A split is the best of ``tried`` random inputs, and of more if these are constant
+    in the node. ``state`` < 2**31 is the random seed.
     """
     n, p = len(samples), ranks.shape[1]
     nodes, stack = np.empty((2 * n, 6), np.int32), np.empty((n + 1, 3), np.int32)  # stack: start, stop, parent
@@ -150,11 +150,11 @@ def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tr
 
 
 NODE = np.dtype([("number", np.float64), ("right", np.int32), ("code", np.int32)])
-"""A node of a copied tree model in 16 bytes; its left child is the next node.
+"""A node of a tree model that was copied from another library, in 16 bytes; its left child is the next node.
 
 ``code`` is -1 at a leaf, whose ``number`` is its value. At a split it is four times the feature, plus ``MISSING_LEFT``
 if missing values go left, plus ``CATEGORICAL`` if the feature is a category; ``number`` is the threshold up to which
-samples go left or, of a category, -1 minus the row of ``bitsets``.
+samples go left. For a category, it is -1 - r, where row r of ``bitsets`` has the categories that go left.
 """
 
 MISSING_LEFT, CATEGORICAL = 1, 2
@@ -207,7 +207,7 @@ ROOT_2PI_INVERSE = 0.3989422804014327
 def find_nodes(nodes: NDArray[Any], roots: Ints, inputs: Float32Array, fewest: int) -> Ints:
     """Return node numbers (2, m, trees) for m rows: their leaf in each tree, and a larger node that contains it.
 
-    The larger node is the last one on the path to the leaf that has ``fewest`` training rows or more. A tree stays in
+    The larger node is the last one on the path to the leaf with at least ``fewest`` training rows. A tree stays in
     the processor's cache while all rows pass through it.
     """
     found = np.empty((2, len(inputs), len(roots)), np.int32)
@@ -232,10 +232,10 @@ def _average_shares(
     weights: FloatArray,
     numbers: IndexArray,
 ) -> tuple[int, float]:
-    """Find the neighbours of one row; write their numbers and weights, the averages over the row's nodes in the trees.
+    """Find the neighbours of a row: the training rows in its nodes of usable trees; write ``numbers`` and ``weights``.
 
-    Only usable trees are used. Returned are the number of neighbours and the agreement, the mean product of the shares
-    that two trees give to the same rows. ``total`` is temporary memory, which must be zero, and is zero afterwards.
+    Return the number of neighbours and the agreement of trees: the mean, over pairs of trees, of Σ p q for the weights
+    p, q that two trees give to training rows. ``total`` is temporary memory: it must be zero, and is zero afterwards.
     """
     start, stop, rows, copies = forest
     count, used, alone = 0, 0, 0.0
@@ -369,8 +369,8 @@ def components(
     trees) are the rows' nodes by ``find_nodes``; ``usable`` (m, trees) is whether a row may use a tree. ``forest`` has
     the start and the stop of each node, and the numbers and copies of the training rows; ``errors`` (n,) are in units
     of the scale predicted for the training rows. ``kinds`` has for each kind (K,): whether it is of errors, whether it
-    is of the larger nodes, the start and stop of its slots, its bandwidth, at least ``floor``, and the power of the
-    Student-t's density by which targets are weighted. ``out`` gets positions, widths and weights (m, slots), and the
+    is of the larger nodes, the start and stop of its columns, its bandwidth, at least ``floor``, and the power of the
+    Student-t's density by which targets are weighted. ``out`` gets positions, widths and weights (m, columns), and the
     trees' agreement (m,).
     """
     of_errors, is_broad, first, last, bandwidth, power = kinds
@@ -415,7 +415,7 @@ def components(
 def component_densities(
     positions: FloatArray, widths: FloatArray, masses: FloatArray, first: IndexArray, last: IndexArray, u: FloatArray
 ) -> FloatArray:
-    """Return the density (m, K) at u (m,) of each kind of component; kind k has slots ``first[k]`` to ``last[k]``."""
+    """Return densities (m, K) at u (m,) of K kinds of Gaussian components; kind k has columns ``first[k]:last[k]``."""
     found = np.empty((len(u), len(first)))
     for i in range(len(u)):
         for k in range(len(first)):

@@ -32,10 +32,10 @@ _FUNCTIONS: dict[Any, TargetMap] = {
     np.arcsinh: TargetMap(AsinhLink()),
     logit: TargetMap(LogitLink()),
 }
-"""Increasing functions that may transform the target, and the ``TargetMap`` of each, which inverts it."""
+"""Increasing functions by which a target may be transformed, and the ``TargetMap`` that inverts each."""
 
 _POINTS = np.array([0.125, 0.5, 0.875])
-"""Values at which it is tested that one function is the inverse of another."""
+"""Test values: a user's inverse function must return them from the transformed values."""
 
 
 def _number(value: Any, default: float) -> float:
@@ -53,7 +53,7 @@ _SCALERS = {
         unit=1.0 / _number(t.scale_, 1.0), shift=-_number(t.min_, 0.0) / _number(t.scale_, 1.0)
     ),
 }
-"""Scalers of scikit-learn by class name, and functions that return the ``TargetMap`` of a fitted scaler."""
+"""For each scaler class of scikit-learn, a function that returns the ``TargetMap`` to undo a fitted scaler."""
 
 _KNOWN = (
     "np.log, np.log1p, np.log2, np.log10, np.sqrt, np.square, np.arcsinh or scipy.special.logit with their inverses, "
@@ -63,7 +63,7 @@ _KNOWN = (
 
 
 def target_maps(transformer: Any) -> tuple[TargetMap, ...]:
-    """Return the ``TargetMap`` of each step of a fitted transformer of the target, the last step first."""
+    """Return, for each step of a fitted target transformer, the ``TargetMap`` that undoes it; the last step first."""
     if hasattr(transformer, "steps"):
         steps = [step for _, step in transformer.steps if step is not None and step != "passthrough"]
         return tuple(map_ for step in reversed(steps) for map_ in target_maps(step))
@@ -94,7 +94,7 @@ def target_maps(transformer: Any) -> tuple[TargetMap, ...]:
 
 
 def _function_map(func: Any, inverse: Any) -> TargetMap:
-    """Return the ``TargetMap`` of a function; raise unless it is known to increase and ``inverse`` is its inverse."""
+    """Return the ``TargetMap`` that undoes ``func``; raise an error unless it is a known function with this inverse."""
     try:
         found = _FUNCTIONS.get(func)
     except TypeError:  # a function that cannot be hashed
@@ -115,7 +115,7 @@ def _function_map(func: Any, inverse: Any) -> TargetMap:
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """The regressor inside a wrapped estimator, the rows ``X`` as it receives them, and transformations of its target.
+    """The regressor inside a pipeline or search, its transformed rows ``X``, and the transformations of its target.
 
     ``maps`` are the transformations of the target; the innermost one, nearest to the regressor, is first.
     """
@@ -133,7 +133,7 @@ class Route:
 
 
 def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
-    """Return the route to the regressor inside a fitted estimator; ``X`` is transformed on the way only if ``rows``."""
+    """Return the regressor inside a pipeline or search, and X as it receives it; X is transformed only if ``rows``."""
     if hasattr(estimator, "predict_dist"):
         return Route(estimator, X)
     if hasattr(estimator, "best_estimator_"):
@@ -158,7 +158,7 @@ def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
 
 
 def plain_route_of(estimator: Any, X: Any) -> Route:
-    """Return the route to the regressor inside an estimator; raise if the estimator transforms the target."""
+    """Return the regressor inside an estimator, and X as it receives it; raise an error if targets are transformed."""
     route = route_of(estimator, X)
     if route.maps:
         raise InvalidParameterError(

@@ -30,16 +30,16 @@ from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
 TAIL = 0.05
-"""Probability below, and above, the 90 % prediction interval; the test checks the coverage of this interval."""
+"""Probability of each tail outside the 90 % prediction interval, whose coverage is tested."""
 
 _SIZES = (0.05, 0.15, 0.35, 0.6, 0.9)
-"""Sizes of bets, as fractions of the largest bet with which no stake can become negative."""
+"""Sizes of the bets against calibration, as fractions of the largest bet that cannot make a stake negative."""
 
 _RANGES = ((-1.0, 1.0), (-0.5, 1.0), (-2.0 * TAIL, 1.0 - 2.0 * TAIL))
-"""Smallest and largest value of each of the three functions g(p) on which bets are based."""
+"""Ranges of the functions of the probability integral transform on which bets are based: bias, width, coverage."""
 
 N_BETS = 2 * len(_RANGES) * len(_SIZES)
-"""Number of bets: both directions of each function with each size."""
+"""Number of bets against calibration: functions times two directions times sizes."""
 
 _BLOCK_ROWS = 4096
 """Maximum number of rows that are processed together."""
@@ -56,7 +56,7 @@ _ADD_LOCK = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Wealth:
-    """State of the sequential test after ``n`` rows: the wealth of B bets against calibration, which starts with 1.
+    """State of the sequential test of calibration after ``n`` rows: the wealth of B bets, which together start with 1.
 
     ``log_stakes`` (B,) are the logarithms of the bets' stakes. ``tolerance`` is the accepted deviation ε.
     """
@@ -89,7 +89,7 @@ class Wealth:
 
 
 def log_factors(pit: FloatArray, tolerance: float) -> FloatArray:
-    """Return the logarithms (n, B) of the factors by which each row multiplies the stake of each bet."""
+    """Return log factors (n, B) by which each of n rows, with transform ``pit``, multiplies the stakes of B bets."""
     outside = np.abs(pit - 0.5) >= 0.5 - TAIL
     functions = (2.0 * pit - 1.0, 6.0 * pit**2 - 6.0 * pit + 1.0, outside - 2.0 * TAIL)
     found = []
@@ -100,7 +100,7 @@ def log_factors(pit: FloatArray, tolerance: float) -> FloatArray:
 
 
 def _total(log_stakes: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the logarithm of the total wealth after each row t: the stakes, and 1 / (t + 1) that is not bet yet."""
+    """Return the log of the total wealth after each row t of ``rows``: the stakes, plus 1/(t + 1) not bet yet."""
     return np.asarray(np.logaddexp(logsumexp(log_stakes, axis=1), -np.log(rows + 1.0)))
 
 
@@ -324,7 +324,7 @@ class Monitor:
 
 
 def _mean(scores: FloatArray) -> float:
-    """Return the mean of scores; it is correct even if their sum overflows."""
+    """Return the mean of ``scores``, correct even if their sum would overflow."""
     with np.errstate(over="ignore"):
         mean = float(scores.mean())
     return mean if np.isfinite(mean) else average(scores, None)

@@ -11,14 +11,14 @@ from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
 _LARGE = 1e150
-"""Magnitude above which the square of a number, or the sum of many, may overflow."""
+"""Numbers are scaled down above this magnitude, as squares or sums of them may overflow."""
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 """Default nominal coverages of calibration curves."""
 
 
 def observed(y: ArrayLike, dist: Predictive) -> FloatArray:
-    """Return ``y`` as floats; raise unless there is one finite value for each predicted row."""
+    """Return ``y`` as floats; raise an error unless there is one finite target for each predicted row."""
     values = read_numbers("y", y)
     if values.shape != (len(dist),):
         raise InvalidParameterError(
@@ -156,7 +156,7 @@ def calibration_error(
 
 
 def check_levels(levels: ArrayLike | None) -> FloatArray:
-    """Return the nominal levels as a 1-D array; raise unless each is a probability."""
+    """Return the nominal coverages as a 1-D array; raise an error unless each is a probability."""
     nominal = _LEVELS.copy() if levels is None else read_numbers("levels", levels)
     if nominal.ndim != 1 or nominal.size == 0 or not np.all((nominal >= 0) & (nominal <= 1)):
         raise InvalidParameterError(f"levels must be a list of probabilities within [0, 1]; got {shown(levels)}")

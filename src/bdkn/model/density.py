@@ -33,50 +33,50 @@ from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 Ints = NDArray[np.int32]
 
 StudentParameters = tuple[float | FloatArray, FloatArray, FloatArray]
-"""Degrees of freedom (one number or (n,)), locations (n,) and scales (n,) of Student-t distributions."""
+"""Type: degrees of freedom (one number or (n,)), locations (n,) and scales (n,) of n Student-t distributions."""
 
 MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
-"""Weight (n,) of the Student-t; positions, standard deviations and weights (n, slots) of the Gaussian components."""
+"""Type: weight (n,) of the Student-t; means, standard deviations and weights (n, slots) of Gaussian components."""
 
 MixtureParameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
-"""Parameters of a ``StudentTMixture``: degrees of freedom, locations, scales, then ``MixtureArrays``."""
+"""Type: parameters of a ``StudentTMixture``: degrees of freedom, locations, scales, then ``MixtureArrays``."""
 
 MIN_ROWS = 100
-"""Minimum number of training rows to fit a mixture; with fewer rows, no gain is significant."""
+"""Minimum number of training rows to fit a mixture; with fewer rows, the Student-t is used alone."""
 
 _MAX_ROWS, _MAX_SCORED = 100_000, 10_000
-"""Maximum numbers of rows to grow the forest, and to learn weights; of more rows, a random sample is used."""
+"""Maximum numbers of training rows for the forest and for the mixture weights; of more, a random sample is used."""
 
 _MAX_CALIBRATED, _MAX_CRPS = 4_000, 2_000
-"""Maximum numbers of rows to choose ``tilt`` and ``narrowing``, and to compare the CRPS."""
+"""Maximum numbers of rows on which ``tilt`` and ``narrowing`` are chosen, and on which the CRPS is compared."""
 
 _COMPONENT_ROWS, _SCORED_ROWS = 1 << 10, 1 << 8
-"""Numbers of rows for which a thread computes components, and scores, at a time, so that arrays fit into its cache."""
+"""Rows per block when threads compute Gaussian components, and scores: so that the arrays fit into the cache."""
 
 _MIN_OUT_OF_BAG_TREES = 5
-"""Minimum number of trees grown without a row, for the row to be used to learn the weights of the mixture."""
+"""Mixture weights are learned only from rows that are out of bag in at least this number of trees."""
 
 _KNOT_LEVELS = (0.05, 0.5, 0.95)
-"""Mixture weights are learned at these quantiles (knots) of the trees' agreement on the neighbours of a row."""
+"""Mixture weights are learned at these quantiles of the log agreement (see ``Components``), and interpolated."""
 
 _PRIOR_ROWS = 10.0
-"""Weight, in rows, of the prior for the Student-t and, at each knot, of the prior for weights common to all knots."""
+"""Strength of the Dirichlet prior of mixture weights, as a number of rows that are added to the observed ones."""
 
 _STACKING_STEPS = 300
 """Number of expectation-maximisation steps for the weights of a mixture."""
 
 _MIN_WEIGHT = 0.05
-"""Minimum weight that a kind of components must have at one knot or more to be used."""
+"""Minimum weight of a kind of Gaussian components in the mixture; kinds with less at every knot are removed."""
 
 _MIN_GAIN_ERRORS = 2.0
-"""Minimum gain in mean log score over the Student-t, after a penalty for the number of weights, in standard errors."""
+"""Minimum gain of a mixture over the Student-t, in standard errors of the mean log score; else it is not used."""
 
 _MAX_CRPS_ERRORS = 1.0
-"""Maximum difference between the mean CRPS of a mixture and that of the Student-t, in standard errors."""
+"""Maximum excess of the mean CRPS of a mixture over the CRPS of the Student-t, in standard errors."""
 
 _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
-"""Values of ``tilt`` and ``narrowing`` of a ``NeighbourDensity`` from which the best are chosen."""
+"""Candidate values of ``tilt`` and ``narrowing``, the parameters that calibrate a ``NeighbourDensity``."""
 
 _SHARE_OF_INPUTS, _MAX_INPUTS = 0.7, 12
 """Fraction of the inputs that are tried for each split of a tree, and their maximum number."""
@@ -85,30 +85,30 @@ _MAX_TREES, _MIN_TREES = 100, 20
 """Maximum and minimum number of trees of a forest."""
 
 _MAX_DRAWN = 2_000_000
-"""Maximum number of rows drawn by all trees together, unless 20 trees draw more; a forest then has about 60 MB."""
+"""Maximum number of training rows times trees, to limit memory to about 60 MB; but a forest has at least 20 trees."""
 
 
 _MIN_BANDWIDTH = 0.6
-"""Minimum bandwidth of components, in units of the median gap between neighbouring values of the target."""
+"""Minimum bandwidth of Gaussian components, in units of the median gap between neighbouring values of the target."""
 
 _BROAD_ROWS = 4
-"""Minimum number of training rows of a broad node: the last node with so many rows on the way to a leaf."""
+"""Minimum number of training rows in a broad node: the last node with so many on the path from root to leaf."""
 
 _MAX_SLOTS = 1 << 16
 """Maximum number of Gaussian components in the mixture of a row."""
 
 _MAX_DISTANCE = 1e37
-"""Maximum distance of a component from a prediction, in scales of it, that single precision represents."""
+"""Maximum distance of a component from the predicted location, in predicted scales: single precision has no more."""
 
 _MIN_AGREEMENT = 1e-3
-"""Minimum agreement of trees; smaller values are replaced by it before their logarithm is taken."""
+"""Lower limit of the agreement of trees (see ``Components``), so that its logarithm is finite."""
 
 
 class Kind(NamedTuple):
-    """Kind of Gaussian components: centred at targets or errors of neighbours, from leaves or broad nodes of trees.
+    """Settings of one kernel density of neighbours: around their targets or errors, in leaves or broad nodes of trees.
 
-    A row has at most ``slots`` components of a kind. ``bandwidth`` is in units of a typical scale of predictions. The
-    components are weighted by the Student-t density to the power ``power``, which gives likely targets more weight.
+    A row has at most ``slots`` Gaussian components of a kind. ``bandwidth`` is in units of a typical predicted
+    scale. Weights are multiplied by (Student-t density)^``power``, which gives likely targets more weight.
     """
 
     of_errors: bool
@@ -127,14 +127,15 @@ KINDS = (
     Kind(True, True, 32, 0.1, 0.0),
     Kind(True, True, 12, 0.5, 0.0),
 )
-"""Kinds of Gaussian components that a mixture can have; those with enough weight are kept."""
+"""Kernel densities of neighbours that can be parts of a mixture; after learning, those with enough weight are kept."""
 
 
 class Components(NamedTuple):
     """Gaussian components of the mixtures of n rows, relative to the location and scale of the Student-t of each row.
 
     Positions, standard deviations (``width``) and weights (``mass``) are (n, slots). Weights sum to one in each kind.
-    ``log_agreement`` (n,) is the log of the mean product of the weights that two trees give to equal training rows.
+    ``log_agreement`` (n,) is larger if the trees find the same neighbours: it is the log of the mean of Σᵢ pᵢ qᵢ over
+    pairs of trees, which give training row i the weights pᵢ and qᵢ.
     """
 
     position: FloatArray
@@ -148,9 +149,9 @@ class Components(NamedTuple):
 class NeighbourDensity:
     """Mixture of the Student-t and a kernel density of similar training rows, the neighbours.
 
-    ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind of components at the ``knots``, which are
-    values of the log agreement of the trees. As a mixture of calibrated densities is too wide, components in its tails
-    lose weight by the power ``tilt``, and the Student-t is made narrower by the factor ``narrowing``.
+    ``shares`` (J, 1 + K) are the weights of the Student-t and of K kinds of components at J ``knots``: values of
+    ``Components.log_agreement``. As a mixture of calibrated densities is too wide, components where it has the
+    distribution function F are weighted by (4F(1 - F))^``tilt``, and the Student-t has its scale times ``narrowing``.
     ``columns`` are the names of the columns of a data frame that the forest uses (None: all columns).
     """
 
@@ -162,7 +163,7 @@ class NeighbourDensity:
     columns: tuple[str, ...] | None = None
 
     def check(self) -> None:
-        """Raise an error unless knots are in order, weights are at most one, and there is a name for each column."""
+        """Raise an error unless knots increase, weights are at most one, and all columns have names, or none has."""
         must(bool((np.diff(self.knots) >= 0.0).all()), "knots must be in order")
         must(bool((self.shares <= 1.0 + 1e-9).all()), "shares must not exceed one")
         p = self.neighbours.inputs.n_columns
@@ -171,10 +172,10 @@ class NeighbourDensity:
     def mix(
         self, df: float, loc: FloatArray, scale: FloatArray, X: Any, inside: FloatArray | None = None
     ) -> MixtureParameters:
-        """Return the parameters of the predicted mixtures of rows X, given their Student-t, in scaled units.
+        """Return the predicted mixtures of rows X, given their Student-t distributions, as arrays in scaled units.
 
-        ``inside`` (n,), from 0 to 1, is a factor of the weights of neighbours (None: 1 everywhere). If it is 0, outside
-        of the training rows, the Student-t does not change. A Student-t with scale zero does not change, either.
+        ``inside`` (n,), from 0 to 1, multiplies the weights of neighbours (None: 1 everywhere). It is 0 far from the
+        training rows: such rows keep their Student-t. Rows with a Student-t of scale zero keep it, too.
         """
         from bdkn.kernels.trees import weigh
 
@@ -201,17 +202,17 @@ class NeighbourDensity:
         return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), kept, position, width, mass
 
     def empty(self, n: int) -> MixtureArrays:
-        """Return empty arrays for the mixtures of n rows, which compiled code fills."""
+        """Return uninitialised arrays, into which compiled code writes the mixtures of n rows."""
         position, width, mass = (np.empty((n, self.neighbours.kind_arrays[3][-1]), np.float32) for _ in range(3))
         return np.empty(n), position, width, mass
 
     @property
     def calibration(self) -> tuple[float, float, float]:
-        """Tilt t, the mean of (4 F (1 - F))^t over levels F between 0 and 1, and narrowing, for compiled code."""
+        """Tilt t, the mean of (4F(1 - F))^t for uniform F, and narrowing: arguments of compiled code."""
         return self.tilt, math.exp(self.tilt * math.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)), self.narrowing
 
     def mixture_of(self, parts: Components) -> MixtureArrays:
-        """Return the arrays of the mixtures of training rows, given their Gaussian components."""
+        """Return the mixtures of training rows as arrays, given the Gaussian components of each row."""
         from bdkn.kernels.trees import weigh
 
         n, slots = len(parts.position), self.neighbours.kind_arrays[2:4]
@@ -221,7 +222,7 @@ class NeighbourDensity:
         return kept, position, width, mass
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
-        """Return a copy with other standardised errors of the training rows."""
+        """Return a copy in which the standardised errors of the training rows are replaced by ``errors``."""
         rows = self.neighbours.rows
         return replace(self, neighbours=replace(self.neighbours, errors=errors if rows is None else errors[rows]))
 
@@ -229,9 +230,9 @@ class NeighbourDensity:
 @stored
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """A forest grown on training rows, with their targets in scaled units and their standardised errors.
+    """A forest that finds similar training rows, with their targets in scaled units and their standardised errors.
 
-    ``unit`` is a typical scale of predictions, ``floor`` the minimum bandwidth. ``kinds`` (K, 5) are the five fields of
+    ``unit`` is the median predicted scale, ``floor`` the minimum bandwidth. ``kinds`` (K, 5) are the five fields of
     each ``Kind`` as numbers. ``rows`` are the numbers of the training rows that are used (None: all).
     """
 
@@ -260,7 +261,7 @@ class Neighbours:
 
     @lazy
     def kind_arrays(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
-        """Fields of all kinds as arrays: ``of_errors``, ``is_broad``, first and last slot, bandwidth, ``power``."""
+        """Settings of the K kinds of components, one array per setting, for compiled code; slots as start and stop."""
         of_errors, is_broad, slots, bandwidth, power = self.kinds.T
         last = np.cumsum(slots.astype(np.intp))
         width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
@@ -269,7 +270,7 @@ class Neighbours:
 
     @lazy
     def _largest(self) -> tuple[float, float]:
-        """Largest |target| or bandwidth of targets, and largest |error| or bandwidth of errors, to prevent overflow."""
+        """Largest absolute target and error of training rows, or their bandwidth if larger: to prevent overflow."""
         of_errors, width = self.kind_arrays[0] > 0, self.kind_arrays[4]
         values = np.concatenate([np.abs(self.targets), width[~of_errors], [self.floor]])
         return float(values.max()), float(np.concatenate([np.abs(self.errors), width[of_errors]]).max())
@@ -277,7 +278,7 @@ class Neighbours:
     def components(
         self, df: FloatArray, loc: FloatArray, scale: FloatArray, inputs: Float32Array, usable: BoolArray | None = None
     ) -> Components:
-        """Return the Gaussian components of rows, given their Student-t, whose scales must be above zero.
+        """Return the Gaussian components of rows, given the parameters of their Student-t; scales must be above zero.
 
         ``inputs`` (n, p) come from ``encode_inputs``. ``usable`` (n, trees) is True where a row may use a tree (None:
         all trees).
@@ -336,7 +337,7 @@ class Forest:
 
     @lazy
     def nodes(self) -> NDArray[Any]:
-        """Nodes of all trees in one structured array, for compiled code."""
+        """All nodes as one structured NumPy array, the form in which compiled code reads them."""
         from bdkn.kernels.trees import FOREST_NODE
 
         nodes = np.empty(len(self.feature), dtype=FOREST_NODE)
@@ -355,7 +356,7 @@ class Forest:
 def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> tuple[Array | None, tuple[Any, ...] | None]:
     """Return a table as an array of numbers, and the names of the columns of a data frame that were used.
 
-    ``names`` are the columns to use (None: all numeric ones). The array is None without numbers, or if X is sparse.
+    ``names`` are the columns to use (None: all numeric ones). The array is None if X is sparse or has no numbers.
     """
     if hasattr(X, "indptr"):
         return None, None
@@ -367,7 +368,7 @@ def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> tuple[Array |
 
 
 def _numbers(values: Any) -> FloatArray | None:
-    """Return values in double precision, None if they are not numbers."""
+    """Return ``values`` as an array of float64; None if they are not numbers."""
     array: NDArray[Any] = np.asarray(values)
     try:
         return None if array.dtype.kind in "SUmM" else array.astype(np.float64)
@@ -376,7 +377,7 @@ def _numbers(values: Any) -> FloatArray | None:
 
 
 def encode_inputs(inputs: Standardizer, table: Any) -> Float32Array:
-    """Return a table as standardized inputs of a forest; missing values become larger than all other values."""
+    """Return the standardized table, on which a forest is grown; missing values become larger than all others."""
     scaled = inputs.transform(table)
     return scaled if np.isfinite(scaled).all() else np.nan_to_num(scaled, nan=LIMIT)
 
@@ -401,9 +402,9 @@ def fit_density(
     n_jobs: int | None = 1,
     groups: IndexArray | None = None,
 ) -> NeighbourDensity | None:
-    """Fit the mixture that predicts best; return None if the Student-t alone does about as well.
+    """Fit a mixture of the Student-t and densities of neighbours; return None if it is not clearly better.
 
-    The mean log score of the mixture must be higher by clearly more than chance, and its mean CRPS not worse.
+    Compared with the Student-t alone, its mean log score must be clearly higher, and its mean CRPS not worse.
     ``student`` are the Student-t predictions of all rows of the table X, each predicted without its own target. They
     and the targets ``y`` are in scaled units. Rows with the same number in ``groups`` are held out together (None: rows
     with equal inputs and targets). The forest is the same for any number of threads.
@@ -465,7 +466,7 @@ def fit_density(
 
 
 def _sample(rows: IndexArray, most: int, seed: np.random.SeedSequence) -> IndexArray:
-    """Return a random sample of at most ``most`` row numbers, in increasing order."""
+    """Return ``rows``, or a sorted random sample of ``most`` of them if there are more."""
     return rows if len(rows) <= most else np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
 
 
@@ -479,7 +480,7 @@ def grow_forest(
     n_trees: int | None = None,
     n_jobs: int | None = 1,
 ) -> Forest:
-    """Grow a forest on rows that are drawn in proportion to their counts; rows of one group are drawn together.
+    """Grow a forest on bootstrap samples of rows, weighted by ``counts``; rows of one group are drawn together.
 
     Groups are numbered from 0 without gaps (None: no groups). There are 100 trees, and fewer for more than 20 000
     rows. The forest is the same for any number of threads.
@@ -511,7 +512,7 @@ def grow_forest(
 
 
 def ranked(X: Float32Array) -> tuple[Ints, Float32Array, IndexArray]:
-    """Return ranks (n, p) of inputs, the distinct values of all columns in one array, and where each column starts."""
+    """Return ranks (n, p) in each column, the distinct values of all columns, joined, and where each column starts."""
     values, ranks = [], np.empty(X.shape, dtype=np.int32)
     for j, column in enumerate(X.T):
         distinct, ranks[:, j] = np.unique(column, return_inverse=True)
@@ -527,7 +528,7 @@ def midpoints(below: Float32Array, above: Float32Array) -> Float32Array:
 
 
 def forest_of(trees: list[tuple[Any, ...]]) -> Forest:
-    """Join trees to a forest; each tree is a tuple of feature, threshold, right, start, stop, rows and copies."""
+    """Return a forest; each tree is a tuple of the arrays feature, threshold, right, start, stop, rows and copies."""
     node, place = (np.cumsum([0, *(len(tree[part]) for tree in trees)], dtype=np.int32) for part in (0, 5))
     moved = [
         (feature, threshold, right + node[k], start + place[k], stop + place[k], rows, copies)
@@ -550,7 +551,7 @@ def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
 
 
 def least_bandwidth(y: FloatArray) -> float:
-    """Return the minimum bandwidth from the gaps between targets: densities shall have no spikes at discrete values."""
+    """Return the minimum bandwidth, from the gaps between targets; it prevents density spikes at discrete values."""
     values = np.unique(y)
     return _MIN_BANDWIDTH * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
 
@@ -560,8 +561,8 @@ class ScoredRows:
     """Training rows on which mixtures are learned and scored; each row is predicted without its own target.
 
     ``df``, ``loc`` and ``scale`` (n,) are the parameters of the Student-t. Rows with the same number in ``groups`` are
-    held out together. ``log_density`` (n, 1 + K) are log densities of the targets under the Student-t and under each
-    kind of components. ``parts`` are the components from the trees grown without the row.
+    held out together. ``log_density`` (n, 1 + K) are log densities of the targets under the Student-t and under K
+    kinds of Gaussian components. ``parts`` are the components of each row, from trees grown without it.
     """
 
     y: FloatArray
@@ -574,17 +575,17 @@ class ScoredRows:
     parts: Components
 
     def rows(self, rows: IndexArray | slice) -> ScoredRows:
-        """Return the rows with these numbers."""
+        """Return a subset of the rows, by row number or slice."""
         parts = Components(*[part[rows] for part in self.parts])
         y, df, loc, scale, counts = (part[rows] for part in (self.y, self.df, self.loc, self.scale, self.counts))
         return ScoredRows(y, df, loc, scale, counts, self.groups[rows], self.log_density[rows], parts)
 
     def evenly_spaced(self, most: int) -> ScoredRows:
-        """Return about ``most`` rows, evenly spaced."""
+        """Return a subset of about ``most`` rows, evenly spaced."""
         return self.rows(np.arange(0, len(self.y), max(1, len(self.y) // most)))
 
     def with_kinds(self, neighbours: Neighbours, kinds: IndexArray) -> ScoredRows:
-        """Return the same rows with only the kinds of components that have the numbers ``kinds``."""
+        """Return the same rows, but only the kinds of Gaussian components with the indices ``kinds``."""
         first, last = neighbours.kind_arrays[2:4]
         slots = np.concatenate([np.arange(first[k], last[k]) for k in kinds])
         position, width, mass = (part.take(slots, axis=1) for part in self.parts[:3])
@@ -592,13 +593,13 @@ class ScoredRows:
         return replace(self, log_density=self.log_density.take(np.append(0, 1 + kinds), axis=1), parts=parts)
 
     def mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
-        """Return the mean of ``gain`` over rows, and its standard error, for which each group is one observation."""
+        """Return the weighted mean of ``gain`` (n,) and its standard error; each group counts as one observation."""
         mean = float(np.average(gain, weights=self.counts))
         sums = np.bincount(self.groups, self.counts * (gain - mean))
         return mean, float(np.sqrt(sums @ sums) / self.counts.sum())
 
     def on_threads(self, compute: Callable[[ScoredRows], FloatArray], n_jobs: int | None) -> FloatArray:
-        """Return one number per row: the results of ``compute`` for blocks of rows, on several threads."""
+        """Return ``compute`` of all rows, one number per row; several threads apply it to blocks of rows."""
         found = np.empty(len(self.y))
 
         def write(rows: slice) -> None:
@@ -609,7 +610,7 @@ class ScoredRows:
 
 
 def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
-    """Return the weights (n, J) of J knots in a linear interpolation at ``g`` (n,), constant beyond the last knots."""
+    """Return weights (n, J), by which values at J knots are linearly interpolated at points ``g`` (n,)."""
     unit = np.eye(len(knots))
     return np.column_stack([np.interp(g, knots, unit[j]) for j in range(len(knots))])
 
@@ -617,7 +618,7 @@ def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
 def stack_densities(
     log_density: FloatArray, shares: FloatArray, prior: FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
-    """Return maximum-a-posteriori weights (J, K) of K densities at J knots, by expectation maximisation.
+    """Return weights (J, K) of K densities in a mixture, at J knots; they maximise the posterior density, by EM.
 
     Stacking (Yao et al., 2018) chooses weights with the highest mean log density of held-out rows, a concave problem.
     Here the weights of a row are interpolated between the weights at a few knots, Σ_j u_j w_j with u_j ≥ 0 and
@@ -639,7 +640,7 @@ def stack_densities(
 
 
 def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> FloatArray:
-    """Return the mixture density of each row, Σ_jk u_j w_jk p_k; the longer of the two sums is computed first."""
+    """Return the mixture density of each row, Σ_jk u_j w_jk p_k, for ``shares`` u, ``weights`` w and ``density`` p."""
     J, K = weights.shape
     if K > J:
         return np.asarray(np.vecdot(density @ weights.T, shares))
@@ -647,7 +648,7 @@ def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> Floa
 
 
 def learn_weights(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
-    """Learn mixture weights by stacking: first weights common to all rows, then, with these as prior, at each knot."""
+    """Learn mixture weights by stacking: first equal for all rows; then with these as prior, by log agreement."""
     g, log_density = rows.parts.log_agreement, rows.log_density
     knots = np.quantile(g, _KNOT_LEVELS)
     on_student = _PRIOR_ROWS * np.eye(log_density.shape[1])[:1]
@@ -658,7 +659,7 @@ def learn_weights(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
 
 
 def choose_calibration(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> NeighbourDensity:
-    """Choose tilt and narrowing in turn, by the mean log score of the mixture."""
+    """Return a copy with the values of ``tilt`` and ``narrowing`` that have the best mean log score."""
     some = rows.evenly_spaced(_MAX_CALIBRATED)
 
     def best(candidates: list[NeighbourDensity]) -> NeighbourDensity:
@@ -676,7 +677,7 @@ def choose_calibration(density: NeighbourDensity, rows: ScoredRows, n_jobs: int 
 
 
 def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> bool:
-    """Return whether the mixture has a log score better than the Student-t by more than chance, and no worse CRPS."""
+    """Return whether the mixture has a clearly better log score than the Student-t, and a CRPS that is not worse."""
     gain = rows.on_threads(lambda part: log_scores(density, part), n_jobs) - rows.log_density[:, 0]
     penalty = (density.shares.size - len(density.shares)) / len(np.unique(rows.groups))
     mean, error = rows.mean_and_error(gain)
@@ -688,7 +689,7 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
 
 
 def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
-    """Return the log density of the mixture at each target, as ``StudentTMixture.logpdf`` does."""
+    """Return the log density (n,) of each row's mixture at its target."""
     from bdkn.kernels.student_mixture import log_density
 
     scale = density.narrowing * rows.scale

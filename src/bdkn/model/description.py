@@ -17,7 +17,7 @@ from bdkn.networks import MEAN_VARIANCE, EncodedNetworks, MixedNetworks, Network
 from bdkn.predictive.links import ContinuedLink, IdentityLink, Link, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
 
 Described = dict[str, Any]
-"""Plain data about a model: numbers, texts, arrays, None, and lists and dictionaries of these."""
+"""Type of a description of a model: a dictionary of numbers, texts, arrays, None, lists and dictionaries."""
 
 
 class NotDescribedError(BDKNError):
@@ -85,7 +85,7 @@ def describe_model(model: Any) -> Described:
 
 
 def describe_columns(encoder: TableEncoder) -> list[Described]:
-    """Describe the conversion of data frame columns to codes, and of codes to inputs of the networks.
+    """Return how each data frame column is converted to numbers (codes), and these to inputs of the networks.
 
     Each column has its ``name``, ``kind`` ("number", "boolean", "duration", "date", "category", "text" or "unused") and
     ``n_codes``. Missing numbers, booleans, durations or dates have the code ``fill``. With ``missing``, a second code
@@ -117,7 +117,7 @@ def _describe_standardizer(inputs: Any) -> Described:
 
 
 def _describe_stack(stack: Predictor) -> Described:
-    """Describe networks of equal shape: layer widths, activation, weights (networks, parameters), bins of inputs."""
+    """Return layer widths, activation, weights (networks, parameters) and input bins of networks of equal shape."""
     encoding = stack.encoding if isinstance(stack, EncodedNetworks) else None
     plain = stack.networks if isinstance(stack, EncodedNetworks) else stack
     if not isinstance(plain, Networks) or plain.spec.head != MEAN_VARIANCE:
@@ -146,7 +146,7 @@ _LINKS: dict[type, str] = {
 
 
 def _describe_link(link: Link) -> Described:
-    """Return the name of a link and its numbers; infinite bounds are None."""
+    """Return the name and the parameters of a target transformation; infinite bounds are None."""
     if type(link) not in _LINKS:
         raise NotDescribedError("its target is transformed by a link of your own")
     found: Described = {"kind": _LINKS[type(link)]}
@@ -163,7 +163,7 @@ def _finite(value: Any) -> Any:
 
 
 def _describe_density(density: NeighbourDensity) -> Described:
-    """Describe the forest, the targets and errors of its training rows, and the weights of the mixture.
+    """Return the arrays of a neighbour density: forest, targets and errors of training rows, mixture weights.
 
     Nodes are in depth-first order. Thresholds are given for nodes that split, and numbers of rows for leaves; the right
     child and the rows of each node can be computed from these.

@@ -34,35 +34,35 @@ from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stor
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _MAX_PROTOTYPES, _FAR_PROTOTYPES = 1024, 256
-"""Maximum number of prototypes, and how many of them, in large tables, are not random but the farthest rows."""
+"""Maximum number of prototypes (representative training rows); in large tables, 256 of them are the farthest rows."""
 
 _SCALE_ROWS = 4000
 """Maximum number of rows from which the scales of the columns are computed."""
 
 _TYPICAL_LEVEL = 0.9
-"""Level of the quantile of the training rows' distances to the nearest other row that is the typical distance."""
+"""Quantile level: the typical distance is this quantile of training rows' distances to their nearest other row."""
 
 _EQUAL_WITHIN = 1e-4
-"""Maximum difference in each standardized column between rows that are treated as equal."""
+"""Rows that differ by less than this in each standardized column are treated as equal."""
 
 _JUMP = 2.0
-"""Minimum distance from the training rows, in typical distances, if a value differs in a column that was constant."""
+"""Distance, in typical distances, that is added for a new value in a column that was constant in training."""
 
 _BLOCK_ROWS_ALL, _BLOCK_ROWS_FIRST = 128, 512
-"""Numbers of rows that are compared at a time with all prototypes, and with a few of them."""
+"""Block sizes, in rows, when distances to all prototypes are computed, and to a few of them."""
 
 _FIRST_PROTOTYPES = (64, 256)
-"""Approximate numbers of prototypes that are compared first: if one is near enough, the row is inside."""
+"""Approximate numbers of prototypes to compare a row with first; if one is near enough, the others are skipped."""
 
 _TRIMMED = 0.01
 """Fraction of the values of a column that are clipped on each side before its scale is computed."""
 
 _ROUNDING = 2e-6
-"""Maximum relative change of a value in a constant column that may be due to rounding in single precision."""
+"""Relative difference from the value of a constant column up to which it is a rounding error of single precision."""
 
 
 def table_blocks(X: Any) -> Iterator[tuple[slice, Any]]:
-    """Yield row slice and rows of each block of a table of any type; blocks fit into the cache, and may be empty."""
+    """Yield slice and rows of consecutive blocks of a table of any type, small enough for the cache."""
     n, step = X.shape[0], rows_within(CACHED_CELLS, X.shape[1])
     for start in range(0, max(1, n), step):
         rows = slice(start, start + step)
@@ -72,7 +72,7 @@ def table_blocks(X: Any) -> Iterator[tuple[slice, Any]]:
 @stored
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Center, scale and range (p,) of each column of a table of any type, by which distances of rows are measured.
+    """Center, scale and range (p,) of the columns of the training table, to standardize rows and measure distances.
 
     In contrast to a ``Standardizer``, the table may have missing numbers, which are replaced by the center, and columns
     that are not numeric. Their values become 0 if they occur in training, else 1. ``known`` has the training values of
@@ -86,13 +86,13 @@ class Columns:
     known: tuple[tuple[str, ...] | None, ...] = ()
 
     def check(self) -> None:
-        """Raise unless ranges are in order, and ``known`` is empty or has an entry for each column."""
+        """Raise an error unless ``low`` ≤ ``high``, and ``known`` is empty or has an entry for each column."""
         must(bool((self.low <= self.high).all()), "low must not exceed high")
         must(len(self.known) in (0, len(self.low)), "known must have an entry for each column, or none")
 
     @classmethod
     def fit(cls, X: Any, some: IndexArray) -> Columns:
-        """Compute ranges from all rows, and centers and scales from the distinct rows among the rows ``some``."""
+        """Compute ranges from all rows of X, and centers and scales from the rows with the numbers ``some``."""
         known = _known_values(X)
         low, high = np.full((2, X.shape[1]), np.nan)
         for _, block in table_blocks(X):
@@ -113,7 +113,7 @@ class Columns:
 
     @property
     def constant(self) -> BoolArray:
-        """True for each column (p,) with a single value."""
+        """Mask (p,) of the columns that had a single value in training."""
         return np.asarray(self.low == self.high)
 
     def numbers(self, X: Any) -> FloatArray:
@@ -123,7 +123,7 @@ class Columns:
         return np.where(missing, self.center, table) if missing.any() else table
 
     def standardize(self, table: FloatArray, jump: float) -> FloatArray:
-        """Return (x - center)/scale; where a value differs in a constant column, this is increased by ``jump``."""
+        """Return (x - center)/scale; new values in constant columns are moved away from zero by ``jump``."""
         with np.errstate(over="ignore"):
             Z = np.clip((table - self.center) / self.scale, -LIMIT, LIMIT)
         constant = self.constant
@@ -133,7 +133,7 @@ class Columns:
         return Z
 
     def beyond(self, table: FloatArray) -> FloatArray:
-        """Return the distance (n, p) of each number from the range of its column, in units of the column's scale."""
+        """Return how far (n, p) each number is beyond the training range of its column, in scales of the column."""
         with np.errstate(over="ignore"):
             beyond = np.clip(np.maximum(self.low - table, table - self.high) / self.scale, 0.0, LIMIT)
         constant = self.constant
@@ -161,7 +161,7 @@ def _is_numeric(column: Any) -> bool:
 
 
 def _numbers(X: Any, known: tuple[tuple[str, ...] | None, ...]) -> FloatArray:
-    """Return the table as numbers (n, p), nan for missing ones."""
+    """Return the table as floats (n, p): missing values are nan; a text is 0 if ``known`` has it, else 1."""
     if not known:
         return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
     columns = []
@@ -177,13 +177,13 @@ def _numbers(X: Any, known: tuple[tuple[str, ...] | None, ...]) -> FloatArray:
 
 
 def _by_column(function: Callable[[FloatArray], float], table: FloatArray) -> FloatArray:
-    """Apply a function to the numbers of each column that are not missing; 0 if all are missing."""
+    """Return ``function`` of the non-missing numbers of each column; 0 for a column without numbers."""
     known = ~np.isnan(table)
     return np.array([function(column[at]) if at.any() else 0.0 for column, at in zip(table.T, known.T, strict=True)])
 
 
 def _trimmed_std(column: FloatArray) -> float:
-    """Return the standard deviation of a column clipped to its inner quantiles; if that is zero, without clipping."""
+    """Return the standard deviation of a column after clipping its tails; without clipping, if that is zero."""
     peak = float(np.abs(column).max()) or 1.0
     unit = column / peak
     ends = np.quantile(unit, (_TRIMMED, 1.0 - _TRIMMED))
@@ -193,7 +193,7 @@ def _trimmed_std(column: FloatArray) -> float:
 @stored
 @dataclass(frozen=True, eq=False)
 class Support:
-    """Prototypes (m, p) of training rows in standardized columns, and the typical distance between training rows.
+    """Summary of where training rows lie: prototypes (m, p), in standardized columns, and the typical distance.
 
     Up to 1024 different rows are all prototypes, and the typical distance is the 90 % quantile of the distances of rows
     to the nearest other row. If there are more, prototypes are random rows and the rows farthest from these; the
@@ -222,7 +222,7 @@ class Support:
         return cls(columns, prototypes, max(float(distances[-1]), _typical(prototypes)))
 
     def place(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Return rows to predict as two arrays of numbers: in the units of the columns, and standardized."""
+        """Return rows to predict as two arrays (n, p): in the units of the columns, and standardized."""
         table = self.columns.numbers(X)
         return table, self.columns.standardize(table, _JUMP * self.typical)
 
@@ -234,7 +234,7 @@ class Support:
     def ratio(self, Z: FloatArray, exact: BoolArray) -> FloatArray:
         """Return the distances of standardized rows (n, p) to the nearest prototype, over the typical distance.
 
-        If ``exact`` is False for a row, an upper bound of at most 1 may be returned: it needs a few prototypes only.
+        Where ``exact`` (n,) is False, a faster upper bound is returned if it shows that the result is at most 1.
         """
         bounds = np.full(len(Z), np.inf)
         for similarity in self._some_similarities:
@@ -245,7 +245,7 @@ class Support:
         return bounds
 
     def standardize(self, X: Any) -> FloatArray:
-        """Return training rows as numbers in standardized columns."""
+        """Return the training rows X as an array of standardized numbers."""
         return self.columns.standardize(self.columns.numbers(X), 0.0)
 
     def _step(self, Z: FloatArray) -> FloatArray:
@@ -258,12 +258,12 @@ class Support:
 
     @lazy
     def _some_similarities(self) -> list[FloatArray]:
-        """Results of ``similarity_matrix`` for some of the prototypes; an empty list if there are few prototypes."""
+        """Similarity matrices of subsets of prototypes, for fast distance bounds; empty if prototypes are few."""
         steps = [len(self.prototypes) // some for some in _FIRST_PROTOTYPES]
         return [similarity_matrix(self.prototypes[::step]) for step in steps if step > 1]
 
     def _farthest(self, X: Any, count: int) -> tuple[IndexArray, FloatArray]:
-        """Return the numbers of the rows farthest from the prototypes, and their distances, the largest first.
+        """Return row numbers and distances of the ``count`` rows farthest from the prototypes, the farthest first.
 
         Bounds by a few prototypes exclude most rows. The others are compared with all prototypes.
         """
@@ -294,12 +294,12 @@ class Support:
 
 
 def similarity_matrix(prototypes: FloatArray) -> FloatArray:
-    """Return a matrix C (p + 1, m): (z, 1)C = zᵀc - |c|²/2 for each prototype c, the largest for the nearest one."""
+    """Return a matrix C (p + 1, m) to find the prototype c nearest to a row z: largest (z, 1)C = zᵀc - |c|²/2."""
     return np.ascontiguousarray(np.vstack([prototypes.T, -0.5 * np.sum(prototypes**2, axis=1)]))
 
 
 def distance_bounds(Z: FloatArray, similarity: FloatArray) -> FloatArray:
-    """Return upper bounds of distances d to the nearest prototype, by some prototypes c: d² ≤ |z|² - 2zᵀc + |c|²."""
+    """Return upper bounds of the rows' distances to the nearest prototype, from the matrix of some prototypes."""
     squares = np.einsum("ij,ij->i", Z, Z)
     best = np.empty(len(Z))
     for start in range(0, len(Z), _BLOCK_ROWS_FIRST):
@@ -322,7 +322,7 @@ def nearest_number(Z: FloatArray, similarity: FloatArray) -> IndexArray:
 
 
 def _typical(rows: FloatArray) -> float:
-    """Return the typical distance of rows: a quantile of their distances to the nearest other row; 1 for one row."""
+    """Return the 90 % quantile of the distances of rows to their nearest other row; 1 if there is one row."""
     rows = np.unique(np.round(rows / _EQUAL_WITHIN), axis=0) * _EQUAL_WITHIN
     if len(rows) < 2:
         return 1.0
@@ -334,25 +334,25 @@ def _typical(rows: FloatArray) -> float:
 
 
 _EXCESS = 2.0
-"""λ: disagreement above its usual value has the factor 1 near training rows, and 1 + λ far from them."""
+"""λ: far from training rows, disagreement above its usual value enters the extra variance 1 + λ times, else once."""
 
 _EXTREME = 10.0
-"""γ: disagreement above γ times its usual value, where members extrapolate freely, has the additional factor γ."""
+"""γ: where disagreement of members exceeds γ times its usual value, γ times the excess is added to the variance."""
 
 _EXCESS_RATE = 4.0
-"""Slope of the factor of the excess disagreement: 0 at prototypes, 1 from a quarter of the typical distance on."""
+"""Extra variance by disagreement is multiplied by min(4d, 1), with d the distance from prototypes."""
 
 _TYPICAL_DISAGREEMENT, _USUAL_DISAGREEMENT = 0.5, 0.9
-"""Levels of the quantiles of the disagreement on held-out rows that are ``typical`` and ``usual``."""
+"""Quantile levels: ``typical`` and ``usual`` are these quantiles of the members' disagreement on held-out rows."""
 
 _RANGE_FACTOR = 0.1
 """c: extra variance outside the range of a column is c times (slope of the prediction × distance from the range)²."""
 
 _MIN_SLOPE = 0.15
-"""Minimum slope of predictions along a column, as a fraction of the largest slope."""
+"""Lower limit of the slope of predictions along a column, as a fraction of the largest slope."""
 
 _ROW_PAIRS, _UPDATES = 4000, 200
-"""Number of pairs of rows from which slopes are computed, and number of iterations of this computation."""
+"""Number of pairs of rows to which slopes of predictions are fitted, and number of iterations of the fit."""
 
 _WARNING_PROTOTYPES = 10
 """Minimum number of prototypes for a warning about far rows; with fewer, nearly all rows are far."""
@@ -367,7 +367,7 @@ class Widening:
     """Extra variance of rows far from the training rows.
 
     ``slopes`` (p,) are changes of the prediction, in scaled units of the target, per unit of each standardized column.
-    ``typical`` and ``usual`` are the 50 % and 90 % quantiles of the variance among fits, over the held-out rows.
+    ``typical`` and ``usual`` are the 50 % and 90 % quantiles of the variance among fits, over held-out rows.
     """
 
     support: Annotated[Support, sizes(p="columns.low.size")]
@@ -402,7 +402,7 @@ class Widening:
         return replace(self, typical=float(typical), usual=float(usual))
 
     def outside(self, X: Any, spread: FloatArray, *, joint: bool = False) -> Outside:
-        """Return the extra variance of rows, given their variance ``spread`` among fits; warn if many rows are far."""
+        """Return the extra variance of rows to predict; ``spread`` is their variance among fits. Warn of far rows."""
         support, n = self.support, X.shape[0]
         ratio, change, paths = np.empty(n), np.zeros(n), []
         for rows, block in table_blocks(X):
@@ -428,15 +428,15 @@ class Widening:
 
 
 def gate(ratio: FloatArray) -> FloatArray:
-    """Return the gate: 0 up to the typical distance from the nearest prototype, rising to 1 at twice this distance."""
+    """Return the factor of extra variance for distance ratios d: 0 up to d = 1, rising linearly to 1 at d = 2."""
     return np.clip(ratio - 1.0, 0.0, 1.0)
 
 
 def _slopes(support: Support, X: Any, numbers: IndexArray, predictions: FloatArray) -> FloatArray:
-    """Return the root-mean-square slope a of predictions along each standardized column, with a minimum.
+    """Return the root-mean-square slopes (p,) of predictions along the standardized columns, with a minimum.
 
-    Slopes are fitted by least squares over pairs of rows: (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)² with a², b ≥ 0. Equal
-    rows count once; the pairs that are farthest apart, such as pairs with an outlier, are not used.
+    Slopes are fitted by least squares over pairs of rows: (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)², with predictions f,
+    standardized rows z, slopes a and a constant b ≥ 0. Equal rows count once; the pairs farthest apart are not used.
     """
     generator = np.random.default_rng(0)
     some = np.sort(generator.permutation(len(numbers))[:_ROW_PAIRS])

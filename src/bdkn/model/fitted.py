@@ -34,7 +34,7 @@ from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray, IndexArray
 
 _DENSITY_KEY = name_key("density")
-"""Key from which the random seed of the forest of ``NeighbourDensity`` is derived."""
+"""Spawn key of the random seed with which the forest of ``NeighbourDensity`` is grown."""
 
 
 @stored
@@ -42,8 +42,8 @@ _DENSITY_KEY = name_key("density")
 class Updates:
     """Record of the rows and statistics that a model has absorbed since its fit.
 
-    ``log_slopes`` is Σ c log g′(y) over later rows, with counts c and the link g in scaled units. ``merged`` are the
-    digests of the statistics of other models that were merged.
+    ``log_slopes`` is Σ c log g′(y) over these rows, with counts c, targets y and the link g in scaled units.
+    ``merged`` are the digests of the statistics of other models that were merged.
     """
 
     absorbed: Absorbed
@@ -55,7 +55,7 @@ class Updates:
 @stored
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Members and their combination, in the scaled units of ``targets``.
+    """All that a regressor has learned: members, their combination and other parts, in scaled units.
 
     ``reader`` converts tables as the training table was converted. Parts that a model does not have are None:
     ``held_out``, ``provenance`` and ``extrapolation`` without rows held out of training, ``values`` without values that
@@ -78,7 +78,7 @@ class FittedModel:
     n_trained: Annotated[int, Number(low=1, whole=True)] = 1
 
     def check(self) -> None:
-        """Raise an error unless all parts of the model are consistent with each other."""
+        """Raise an error unless all parts of the model have consistent sizes."""
         must(self.updates is None or self.held_out is not None, "rows are absorbed by a model with held-out rows only")
         if self.values is not None and self.values.rest is not None:
             same = self.values.rest.weights.size == self.combination.weights.size
@@ -106,7 +106,7 @@ class FittedModel:
         provenance: FitProvenance | None,
         n_trained: int,
     ) -> Self:
-        """Return a fitted model with the ``chosen`` members and their combination."""
+        """Return a fitted model of the ``chosen`` members; probabilities of frequent target values are learned here."""
         if len(chosen) < held_out.means.shape[1]:
             members, held_out = members[chosen], held_out[chosen]
         found = targets.values
@@ -147,7 +147,7 @@ class FittedModel:
         return replace(model, extrapolation=self.extrapolation_for(combination))
 
     def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
-        """Return the model with the best subset of the given members, combined anew; ``density`` keeps its weights."""
+        """Return the model with the best subset of ``members`` and new weights; mixture weights do not change."""
         held_out, targets, density = self.required_held_out(), self.targets, self.density
         with stage("combine"):
             found = select_and_combine(held_out, members, options)
@@ -161,7 +161,7 @@ class FittedModel:
         return replace(fewer, extrapolation=fewer.extrapolation_for(combination), density=density)
 
     def extrapolation_for(self, combination: Combination) -> Widening | None:
-        """Return ``extrapolation`` with thresholds for another combination, but with the same prototypes and slopes."""
+        """Return the extra variance part, its disagreement thresholds computed for another ``combination``."""
         if self.extrapolation is None or self.held_out is None:
             return self.extrapolation
         forecast = replace(self.held_out.forecast(), fold_variance=self.held_out.fold_variance)
@@ -170,12 +170,12 @@ class FittedModel:
     # Prediction of checked rows
 
     def forecast(self, X: Any) -> Forecast:
-        """Return the predictions of all members for checked rows, in scaled units."""
+        """Return the predictions of all members for validated rows, in scaled units."""
         with stage("predict members"):
             return self.members.forecast(X, self.targets, self.held_out)
 
     def predict(self, X: Any, *, joint: bool = False) -> CombinedPrediction:
-        """Return the prediction of checked rows; ``joint`` must be True if joint moments or draws are needed."""
+        """Return the prediction of validated rows; ``joint`` must be True if joint moments or draws are needed."""
         forecast, unit, shift = self.forecast(X), self.targets.scale, self.targets.mean
         if self.density is not None:  # the density is in scaled units
             unit, shift = 1.0, 0.0
@@ -189,11 +189,11 @@ class FittedModel:
         return CombinedPrediction(self, X, forecast, (df, loc, scale))
 
     def centers(self, X: Any) -> FloatArray:
-        """Return the centre of each row's Student-t, a fast substitute for the mean when rows are ranked."""
+        """Return the location of each row's Student-t, a fast substitute for the predicted mean to rank rows."""
         return self.combination.parameters(self.forecast(X))[1]
 
     def support(self, X: Any) -> SupportReport:
-        """Return the distances of checked rows from the training rows."""
+        """Return the report about the distances of validated rows from the training rows."""
         if self.extrapolation is None:
             raise InvalidParameterError(
                 "support compares rows with training rows, of which this model has no summary: it was fitted with "
@@ -204,7 +204,7 @@ class FittedModel:
     # Inspection
 
     def check_has_rows(self) -> None:
-        """Raise if the model was saved without the rows that were held out of its fit."""
+        """Raise an error if the model was saved without the rows that were held out of its fit."""
         if self.held_out is None and self.provenance is not None:
             raise InvalidParameterError(
                 "this needs predictions for held-out rows, and their targets; the model is from a file that was saved "
@@ -212,7 +212,7 @@ class FittedModel:
             )
 
     def required_held_out(self) -> HeldOut:
-        """Return the held-out predictions; raise if there are none."""
+        """Return the held-out predictions of the members; raise an error if there are none."""
         self.check_has_rows()
         if self.held_out is None:
             raise InvalidParameterError(
@@ -244,7 +244,7 @@ class FittedModel:
         return self.members
 
     def provenance_to_add(self, params: Any, rows: Rows, folds: str) -> FitProvenance:
-        """Return the provenance; raise an error if members fitted with these parameters, rows and folds do not fit."""
+        """Return how members were fitted; raise an error if new ones, with these parameters, rows and folds, differ."""
         self.required_held_out()
         self.check_not_updated("added")
         assert self.provenance is not None, "a model with held-out rows has a provenance"
@@ -252,7 +252,7 @@ class FittedModel:
         return self.provenance
 
     def check_not_updated(self, action: str) -> None:
-        """Raise an error if the model has absorbed rows: predictions of other members for these are not known."""
+        """Raise an error if the model has absorbed rows; ``action`` names what is then impossible."""
         if self.updates is not None:
             raise InvalidParameterError(
                 f"members cannot be {action} after rows were absorbed, as the model keeps statistics of these rows and "
@@ -261,7 +261,7 @@ class FittedModel:
             )
 
     def without_rows(self) -> Self:
-        """Return a model with equal predictions, but without targets of training rows; raise if these are needed."""
+        """Return a model with equal predictions, but no targets of training rows; raise if these are needed."""
         if isinstance(self.members, EstimatorMembers):
             raise InvalidParameterError(
                 "save(..., without_rows=True) needs a model that predicts without its training rows; a stack computes "
@@ -276,7 +276,7 @@ class FittedModel:
         return replace(self, held_out=None, updates=None, all_rows=None)
 
     def weight_posterior(self, *, averaged: bool) -> WeightPosterior:
-        """Return the posterior of the weights, with the prior variance integrated out if ``averaged``."""
+        """Return the posterior of the members' weights; if ``averaged``, it is averaged over the prior variance."""
         self.check_has_rows()
         held_out, combination = self.held_out, self.combination
         if held_out is None or not averaged:
@@ -321,7 +321,7 @@ class FittedModel:
         return {**found, "rmse": np.array(errors), "nll": np.array(scores)}
 
     def leave_one_out_scores(self, members: IndexArray, options: CombinationOptions) -> tuple[float, float]:
-        """Return log score and RMSE of a combination of some members, by leave-one-out on held-out rows."""
+        """Return the leave-one-out log score and RMSE, on held-out rows, of a combination of some members."""
         held_out, targets = self.required_held_out()[members], self.targets
         y, counts = held_out.y, held_out.counts
         dist = options.combine(held_out).leave_one_out(held_out.forecast(), y, counts)
@@ -333,7 +333,7 @@ class FittedModel:
         return float(np.average(restored.logpdf(own), weights=counts)), float(error)
 
     def digest(self) -> str:
-        """Return a hash that is equal for models with the same members, combined in the same way by their fits.
+        """Return a hash of the members and their combination at the fit; models can be merged if it is equal.
 
         Members are identified by their predictions for held-out rows.
         """
@@ -348,7 +348,7 @@ class FittedModel:
 
 @dataclass(frozen=True, eq=False)
 class CombinedPrediction(Prediction):
-    """Prediction of checked rows X by a combination of members; moments and draws need a joint ``forecast``.
+    """Prediction of validated rows X by a combination of members; joint moments and draws need a joint ``forecast``.
 
     ``student`` are the degrees of freedom, locations and scales of the Student-t: in scaled units if there are
     densities of neighbours, else in units of the linked target.
@@ -361,11 +361,11 @@ class CombinedPrediction(Prediction):
 
     @property
     def dist(self) -> Predictive:
-        """The distribution of each row."""
+        """Predictive distribution of the target of each row."""
         return self._mixed()[1]
 
     def _mixed(self) -> tuple[MixtureParameters | None, Predictive]:
-        """Return the parameters of the mixtures in scaled units (None without neighbour densities), and ``dist``.
+        """Return the parameters of the mixtures in scaled units (None: no mixtures), and the predictive distributions.
 
         Both are computed at the first call and stored. Threads that compute them at the same time get equal results.
         """
@@ -392,7 +392,7 @@ class CombinedPrediction(Prediction):
         return made
 
     def variances(self) -> dict[str, FloatArray]:
-        """Return the parts of the variance of each row by name; their sum is the variance."""
+        """Return a dictionary of the components of the predictive variance; their sum is the variance of each row."""
         targets, (mixture, dist) = self.model.targets, self._mixed()
         parts = self.model.combination.variance(self.forecast)
         if mixture is not None:
@@ -404,7 +404,7 @@ class CombinedPrediction(Prediction):
         return {name: unit * part for name, part in parts.items()}
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of each row, and the covariance of all rows of a joint prediction."""
+        """Return the means (n,) of a joint prediction, and the covariance matrix (n, n) of its rows."""
         targets, covariance = self.model.targets, self.model.combination.covariance(self.forecast)
         mixture, dist = self._mixed()
         if targets.is_linear and mixture is None:
@@ -416,7 +416,7 @@ class CombinedPrediction(Prediction):
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
         """Return draws (n, size) of a joint prediction; each column is one draw for all rows together.
 
-        With a mixture, each draw of the Student-t is replaced by the quantile of the mixture at the same level.
+        If predictions are mixtures, Student-t draws are transformed to them, quantile by quantile.
         """
         targets, (mixture, dist) = self.model.targets, self._mixed()
         drawn = self.model.combination.draw(self.forecast, size, generator)
@@ -435,39 +435,39 @@ class ValuePrediction(CombinedPrediction):
 
     @lazy
     def value_logs(self) -> FloatArray:
-        """Log probabilities of the values in each row; with point masses, a last column is for all other values."""
+        """Log probabilities (n, k) of k target values; with point masses, a last column is for all other values."""
         student = self.model.combination.predictive(self.forecast)
         return self.values.log_probabilities(student, self.model.targets)
 
     @lazy
     def rest(self) -> Predictive | None:
-        """Distribution of targets that are not on a point mass; None for a discrete target, which has no others."""
+        """Predictive distribution of targets that are not point masses; None for a discrete target."""
         rest, targets = self.values.rest, self.model.targets
         if rest is None:
             return None
         return restore(rest.predictive(self.forecast, targets.scale, targets.mean), targets.link)
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
-        """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of others."""
+        """Return target values (k,) with point masses, their probabilities (n, k), and the distribution of the rest."""
         found = self.values.found
         return found.values, np.exp(self.value_logs)[:, : len(found)], self.rest
 
     def value_probabilities(self) -> dict[float, FloatArray]:
-        """Return a dictionary with the probabilities (n,) of each value."""
+        """Return a dictionary from each single target value to its probabilities (n,)."""
         values, shares, _ = self.point_masses()
         return dict(zip(values.tolist(), shares.T, strict=True))
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) of each row, from probabilities of single values and the density of others."""
+        """Return the quantiles (n, k) of the predicted targets at ``levels`` (k,)."""
         return quantiles_with_masses(levels, self.values.found.values, np.exp(self.value_logs), self.rest)
 
     def interval(self, coverage: float) -> FloatArray:
-        """Return the lower and upper limits (n, 2) of the central interval of each row."""
+        """Return the limits (n, 2) of the central prediction interval of each row."""
         ends = self.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0)
         return np.stack(self.rest.to_bounds(*ends.T), axis=1) if isinstance(self.rest, Transformed) else ends
 
     def value_log_score(self, y: FloatArray) -> float:
-        """Return the mean log probability of the targets ``y``; a target not on a point mass adds its log density."""
+        """Return the mean log probability of the targets ``y``, or log density for targets that are no point mass."""
         logs, rest, numbers = self.value_logs, self.rest, self.values.numbers(y, self.model.targets)
         if rest is None:
             logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.model.combination.n))])
@@ -478,7 +478,7 @@ class ValuePrediction(CombinedPrediction):
         return float(scores.mean())
 
     def pit(self, y: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Return P(Y < y) plus a random share of P(Y = y), which is uniform if predictions are calibrated."""
+        """Return the randomized PIT: P(Y < y) plus a random part of P(Y = y), uniform if predictions are calibrated."""
         shares, found = np.exp(self.value_logs), self.values.found.values
         numbers = self.values.numbers(y, self.model.targets)
         is_value, place = numbers < len(found), np.minimum(numbers, len(found) - 1)
@@ -510,7 +510,7 @@ class FittedEnsemble:
         return self.members
 
     def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
-        """Return the prediction of checked rows."""
+        """Return the prediction of validated rows; ``joint`` has no effect."""
         means, variances = self.members.by_fold(X, self.members.ensemble.targets)
         means, variances = means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
         return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, means, variances)
@@ -531,21 +531,21 @@ class EnsemblePrediction(Prediction):
 
     @lazy
     def dist(self) -> GaussianMixture | Gaussian:
-        """The distribution of each row."""
+        """Predictive distribution of the target of each row."""
         loc, scale = self._outputs()
         check_location_scale(loc, scale)
         mixture = GaussianMixture.unchecked(loc, scale, np.broadcast_to(1 / loc.shape[1], loc.shape))
         return mixture if self.is_mixture else mixture.moment_matched()
 
     def variances(self) -> dict[str, FloatArray]:
-        """Return the parts of the variance of each row by name; for a mixture, noise and disagreement of networks."""
+        """Return a dictionary of the variance components of each row, such as noise and networks' disagreement."""
         if not self.is_mixture:
             return super().variances()
         means, stds = self._outputs()
         return {"noise": np.square(stds).mean(axis=1), "disagreement": means.var(axis=1)}
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of each row, and the covariance of all rows."""
+        """Return the mean (n,) of each row, and the covariance matrix (n, n) of all rows."""
         center = self.scaled_means.mean(axis=1, keepdims=True)
         apart = self.scaled_means - center
         covariance = np.diag(self.scaled_variances.mean(axis=1)) + apart @ apart.T / apart.shape[1]

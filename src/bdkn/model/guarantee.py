@@ -18,14 +18,14 @@ from bdkn.stages import stage
 from bdkn.typing import FloatArray
 
 _MAX_ROWS = 4000
-"""Maximum number of held-out rows that are used; of more rows, a random sample is used."""
+"""Maximum number of held-out rows from which intervals are computed; of more rows, a random sample is used."""
 
 Shift = tuple[ArrayLike, ArrayLike]
-"""Weights of training rows and of rows to predict: frequency of such rows in new data over that in training."""
+"""Weights for covariate shift, of training rows and of rows to predict: density in new data / in training data."""
 
 
 def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shift | None) -> FloatArray:
-    """Return the limits (n, 2) of the cross-conformal interval of each checked row, in the units of the target."""
+    """Return the limits (n, 2) of the cross-conformal interval of each validated row, in the units of the target."""
     check_number("coverage", coverage, low=0.0, high=1.0)
     model.check_has_rows()
     held_out, combination, targets = model.held_out, model.combination, model.targets
@@ -75,7 +75,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
 
 
 def _checked_shift(shift: Shift, held_out: HeldOut, n_rows: int) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of held-out rows and of rows to predict; raise an error if they are not valid."""
+    """Return the covariate-shift weights of held-out rows and of rows to predict; raise an error if not valid."""
     if not isinstance(shift, tuple | list) or len(shift) != 2:
         raise InvalidParameterError(
             "shift must be a pair of weights: one for each training row, and one for each row of X; "

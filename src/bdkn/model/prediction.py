@@ -16,7 +16,7 @@ class Prediction(ABC):
     @property
     @abstractmethod
     def dist(self) -> Predictive:
-        """The distribution of each row."""
+        """Predictive distribution of the target of each row."""
 
     @abstractmethod
     def moments(self) -> tuple[FloatArray, FloatArray]:
@@ -27,19 +27,19 @@ class Prediction(ABC):
         """Return draws (n, size) of a joint prediction; each column is one draw for all rows together."""
 
     def variances(self) -> dict[str, FloatArray]:
-        """Return the parts of the variance of each row by name; their sum is the variance."""
+        """Return a dictionary of the components of the predictive variance; their sum is the variance of each row."""
         return {"variance": self.dist.var()}
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) of each row at ``levels`` (k,)."""
+        """Return the quantiles (n, k) of the predicted targets at ``levels`` (k,)."""
         return self.dist.ppf(levels)
 
     def interval(self, coverage: float) -> FloatArray:
-        """Return the lower and upper limits (n, 2) of the central interval of each row."""
+        """Return the limits (n, 2) of the central prediction interval of each row."""
         return np.stack(self.dist.interval(coverage), axis=1)
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
-        """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of others."""
+        """Return target values (k,) with point masses, their probabilities (n, k), and the distribution of the rest."""
         return np.empty(0), np.empty((len(self.dist), 0)), self.dist
 
     def pit(self, y: FloatArray, generator: np.random.Generator) -> FloatArray:

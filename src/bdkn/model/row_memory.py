@@ -16,13 +16,13 @@ MAX_ROWS = 100_000
 """Maximum number of absorbed rows whose hashes are kept; the oldest are dropped first."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-"""Increment of the random number generator SplitMix64, by which rows are hashed."""
+"""Increment of the random number generator SplitMix64, whose last step is the hash function of rows."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class RowMemory:
-    """Hashes (n,) of rows, from the oldest to the newest, and their counts (n,).
+    """Hashes (n,) and counts (n,) of the rows that a model has absorbed, the oldest first, to remove them later.
 
     ``is_complete`` is False if some absorbed rows are missing: rows beyond ``MAX_ROWS``, or rows of merged models.
     """
@@ -45,7 +45,7 @@ class RowMemory:
         """Remove the rows with these hashes; return their counts, and the remaining record.
 
         A row that is not in the record raises an error if the record is complete; otherwise its count is taken from
-        ``weights``. Of equal hashes, the oldest is removed first, and each one only once.
+        ``weights``. If the record has a hash several times, the oldest is removed first.
         """
         order, given = np.argsort(self.keys, kind="stable"), np.argsort(keys, kind="stable")
         known, sorted_keys = self.keys[order], keys[given]

@@ -32,17 +32,17 @@ _TREES = 100
 """Number of trees of each of the two forests."""
 
 _LOG_RANGE = 1.0
-"""Multiple of the largest target beyond which a logarithm is continued linearly.
+"""A logarithmic link is continued linearly above this multiple of the largest target.
 
 Predictions far outside of the training rows are wide. With a multiple of 3, the mean of an exponential was many times
 the largest target.
 """
 
 _RANGE = 3.0
-"""Multiple of the largest deviation from the median beyond which a power transformation is continued linearly."""
+"""A power link is continued linearly farther from the median than this multiple of the largest deviation."""
 
 _NEAR_BOUND = 3.0
-"""Divisor of the smallest distance of a target from a bound: closer to the bound than the result, a link is linear."""
+"""A link is continued linearly closer to a bound than the smallest distance of a target from it, over this number."""
 
 _MAX_ROWS = 2000
 """Maximum number of rows on which links are compared."""
@@ -51,21 +51,21 @@ _MIN_ROWS = 30
 """Minimum number of rows for a comparison; with fewer rows the identity is used."""
 
 _MIN_GAIN_ERRORS, _MIN_NATS = 4.0, 0.03
-"""Minimum gain of another link over the identity, in standard errors, and in nats per row."""
+"""Minimum gain in log score of a link over the identity, in standard errors, and in nats per row."""
 
 _BOUND_SHARE, _BOUND_ROWS = 0.02, 5
-"""Minimum fraction and minimum number of targets equal to 0, or to 1, for this number to be taken as a bound."""
+"""0 (or 1) is taken as a bound if at least this fraction and this number of targets are equal to it."""
 
 _MIN_LOG_SPREAD = 0.3
-"""Minimum standard deviation of the logarithms of positive targets for a logarithm to be compared."""
+"""A logarithmic link is tried if the logarithms of the positive targets have more than this standard deviation."""
 
 _MIN_SKEWNESS = 0.5
-"""Minimum absolute skewness of the targets for power transformations to be compared."""
+"""Power links are tried if the targets have at least this absolute skewness."""
 
 
 @dataclass(frozen=True, eq=False)
 class TargetSettings:
-    """The parameters ``target``, ``lower`` and ``upper`` of a regressor, which determine the link."""
+    """Parameters ``target``, ``lower`` and ``upper`` of a regressor: they determine how targets are transformed."""
 
     target: str
     lower: float | None
@@ -73,11 +73,11 @@ class TargetSettings:
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """Read these parameters from a regressor."""
+        """Return the settings of a regressor, from its parameters ``target``, ``lower`` and ``upper``."""
         return cls(model.target, model.lower, model.upper)
 
     def link(self, rows: Rows) -> Link:
-        """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""
+        """Return the target transformation (link) for ``rows``; it is chosen by a score if ``target`` is "auto"."""
         self.check(rows.y)
         if self.target == "auto" and not 1e-100 < np.abs(rows.y).max() < 1e100:
             return self._identity(rows.y)
@@ -89,7 +89,7 @@ class TargetSettings:
         return self._named(self.target, rows.y)
 
     def _with_evident_bounds(self, y: FloatArray) -> Self:
-        """Return settings with the bound 0 if many targets are 0 and none is less, and then 1 if many are 1."""
+        """Return settings with ``lower`` 0 if many targets are 0 and none is less, and ``upper`` 1 if many are 1."""
         if self.lower is not None or self.upper is not None or y.min() != 0.0 or not _are_many(y == 0.0):
             return self
         return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _are_many(y == 1.0) else None)
@@ -114,7 +114,7 @@ class TargetSettings:
         return lower, np.inf if self.upper is None else float(self.upper)
 
     def _near(self, y: FloatArray) -> tuple[float, float]:
-        """Return the targets nearest to the lower and the upper bound, but not equal to them."""
+        """Return numbers near the two bounds, about as near as the nearest targets that are not equal to a bound."""
         lower, upper = self._bounds()
         near_lower = lower if self.lower is None or y.max() == lower else lower + _knee(y - lower)
         return near_lower, upper if self.upper is None or y.min() == upper else upper - _knee(upper - y)
@@ -148,7 +148,7 @@ class TargetSettings:
         return [*([log_link(y, 0.0)] if is_positive else []), *self._powers(y)]
 
     def _powers(self, y: FloatArray) -> list[Link]:
-        """Return power transformations that shorten the longer tail; none if "auto" targets have little skewness."""
+        """Return power links that make skewed targets less skewed; none if ``target`` is "auto" and skewness is low."""
         spread = float(np.subtract(*np.quantile(y, [0.75, 0.25]))) / 1.35 or float(np.std(y))
         if spread == 0.0:
             return [] if self.target == "auto" else [self._identity(y)]
@@ -162,7 +162,7 @@ class TargetSettings:
 
 
 def log_link(y: FloatArray, lower: float) -> ContinuedLink:
-    """Return the logarithm of the distance from a lower bound, continued linearly near the bound and far above."""
+    """Return the link log(y - lower), continued linearly near the bound ``lower`` and far above all targets."""
     x = y - lower
     if x.min() < 0.0 or x.max() <= 0.0:
         raise InvalidParameterError(
@@ -173,7 +173,7 @@ def log_link(y: FloatArray, lower: float) -> ContinuedLink:
 
 
 def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
-    """Return the logit of targets between two bounds, continued linearly near the bounds."""
+    """Return the logit link for targets between two bounds, continued linearly near the bounds."""
     if y.min() < lower or y.max() > upper:
         raise InvalidParameterError(
             f"target='logit' needs targets between {lower:g} and {upper:g}; they extend from {y.min():g} to "
@@ -190,7 +190,7 @@ def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
 
 
 def _are_many(on_bound: BoolArray) -> bool:
-    """Return whether enough targets, but not all, are equal to a number for it to be taken as a bound."""
+    """Return whether many targets, but not all, are equal to 0 (or 1), as ``on_bound`` marks: then it is a bound."""
     return bool(on_bound.mean() >= _BOUND_SHARE and on_bound.sum() >= _BOUND_ROWS and not on_bound.all())
 
 
@@ -205,7 +205,7 @@ def _knee(x: FloatArray) -> float:
 
 
 def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
-    """Return the link with the best score, or the first link if the gain is below ``errors`` standard errors."""
+    """Return the link with the best log score; the first one if the gain is below ``errors`` standard errors."""
     table = None if len(links) == 1 or len(rows) < _MIN_ROWS or np.ptp(rows.y) == 0.0 else numeric_table(rows.X)
     if table is None:
         return links[0]
@@ -222,7 +222,7 @@ def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
 
 
 def link_scores(table: FloatArray, y: FloatArray, links: Sequence[Link]) -> FloatArray:
-    """Return the log density (links, n) of each target under each link, predicted out of bag."""
+    """Return the log density (links, n) of each target, predicted out of bag by a small forest for each link."""
     linked = np.stack([link.forward(y) for link in links], axis=1)
     middle, size = np.median(linked, axis=0), np.std(linked, axis=0)
     linked = (linked - middle) / size
@@ -238,7 +238,7 @@ def link_scores(table: FloatArray, y: FloatArray, links: Sequence[Link]) -> Floa
 
 
 def _best_density(t: FloatArray, centre: FloatArray, logs: FloatArray, ends: FloatArray) -> FloatArray:
-    """Return the log density of each t under a Student-t truncated at ``ends``, with fitted scale, power and tails."""
+    """Return the log density of linked targets t: a Student-t truncated at ``ends``, with fitted scale and tails."""
 
     def density(parameters: FloatArray) -> FloatArray:
         scale = np.exp(parameters[0] + np.clip(parameters[1], 0.0, 2.0) * (logs - logs.mean()) / 2.0)
@@ -263,7 +263,7 @@ def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
 
 
 def numeric_table(X: Any) -> FloatArray | None:
-    """Return a table as numbers in the range of single precision, texts and dates as codes; None if impossible."""
+    """Return a table as floats for a forest, with codes for texts and dates; None if it cannot be converted."""
     try:
         if hasattr(X, "columns"):
             columns = [column_numbers(np.asarray(X[name])) for name in X.columns]

@@ -69,7 +69,7 @@ class RowStatistics:
         return self.rows.n
 
     def digest(self) -> str:
-        """Return a hash of the numbers, equal for equal statistics."""
+        """Return a hash of the statistics, by which a second merge of the same statistics is recognised."""
         seen = hashlib.sha256(f"{self.members} {self.rows.n!r} {self.rows.sum_log_w!r}".encode())
         seen.update(np.ascontiguousarray(self.rows.root).tobytes())
         seen.update(np.ascontiguousarray(self.rows.ref).tobytes())
@@ -129,7 +129,7 @@ def absorb(model: FittedModel, rows: Rows, forgetting: float, prior_variance: st
 
 
 def forget(model: FittedModel, rows: Rows | None) -> FittedModel:
-    """Return the model after the removal of absorbed rows (None: of all absorbed rows)."""
+    """Return the model with the absorbed rows ``rows`` removed (None: all absorbed rows)."""
     model.check_has_rows()
     if rows is None:
         if model.updates is None:
@@ -169,7 +169,7 @@ def merge_statistics(model: FittedModel, found: RowStatistics) -> FittedModel:
 
 
 def statistics_of(model: FittedModel) -> RowStatistics:
-    """Return the statistics of the rows that a model has absorbed."""
+    """Return the sufficient statistics of the rows that a model has absorbed, to merge them into another model."""
     updates = updates_of(model)
     return RowStatistics(model.digest(), updates.absorbed.later, updates.log_slopes)
 
@@ -202,11 +202,11 @@ def _with_updates(model: FittedModel, updates: Updates) -> FittedModel:
 
 
 _LaterRows = tuple[FloatArray, Keys, FloatArray, Callable[[FloatArray | None], Statistics]]
-"""Log derivatives log g′(y) of the link, hashes and counts of rows, and their statistics as a function of counts."""
+"""Type: log derivatives of the link at targets, row hashes, counts, and a function from counts to row statistics."""
 
 
 def _read(model: FittedModel, updates: Updates, rows: Rows) -> _LaterRows:
-    """Prepare rows to absorb or to remove; raise if the link is not defined for a target."""
+    """Return what is needed of rows to absorb or remove them; raise an error for targets outside of the bounds."""
     low, high = model.targets.link.support
     with np.errstate(invalid="ignore", divide="ignore"):
         y = model.targets.transform(rows.y)

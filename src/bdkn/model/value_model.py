@@ -28,16 +28,16 @@ _MAX_ROWS = 20_000
 """Maximum number of rows from which probabilities are learned."""
 
 _MIN_ROWS = 30
-"""Minimum number of rows that are not on a point mass, for a separate combination to be fitted to them."""
+"""Minimum number of rows whose targets are not point masses, for a separate combination to be fitted to them."""
 
 _EQUAL_WITHIN = 1e-9
-"""Maximum difference, in scaled units, between a target and a value that are treated as equal."""
+"""A target is equal to a single value if they differ by at most this number, in scaled units."""
 
 _PRIOR_WEIGHT = 1e-3
-"""Weight of the training frequencies of values that is mixed into probabilities, so that none is zero."""
+"""Weight of the training frequencies of values, with which probabilities are mixed to be above zero."""
 
 _MAX_DISTANCE = 8.0
-"""Maximum distance of a point mass from the centre of a prediction, in scales; larger distances are clipped."""
+"""Maximum distance of a point mass from the predicted location, in predicted scales; larger ones are clipped."""
 
 
 @stored
@@ -54,28 +54,28 @@ class ValueModel:
     rest: Combination | None = None
 
     def check(self) -> None:
-        """Raise an error unless all values have coefficients, and ``rest`` is None for a discrete target only."""
+        """Raise an error unless all values have coefficients, and ``rest`` is None just if the target is discrete."""
         must(self.found.is_discrete == (self.rest is None), "must have a rest if, and only if, there are point masses")
         shape = (len(self.found), 2 if self.found.is_discrete else 6)
         must(self.coefficients.shape == shape, f"coefficients must have shape {shape}; got {self.coefficients.shape}")
 
     def log_probabilities(self, dist: StudentT, targets: TargetScaler) -> FloatArray:
-        """Return log probabilities of each value and, with point masses, of all others, given scaled predictions."""
+        """Return log probabilities (n, k) of k values; with point masses, a last column is for all other values."""
         features = value_features(self.found, dist, targets)
         return np.asarray(log_softmax(_logits(self.coefficients, features, self.found), axis=1))
 
     def numbers(self, y: FloatArray, targets: TargetScaler) -> IndexArray:
-        """Return the index of each target among the k values; k for a target that is not one of them."""
+        """Return, for each target, its index among the k single values; k if it is none of them."""
         return value_numbers(self.found, targets.transform(y), targets)
 
 
 def quantiles_with_masses(
     levels: FloatArray, values: FloatArray, shares: FloatArray, rest: Predictive | None
 ) -> FloatArray:
-    """Return quantiles at levels (k,) or (n, k) of distributions with point masses ``values`` and a density ``rest``.
+    """Return quantiles of distributions with point masses at ``values`` and a density ``rest``, one row each.
 
-    ``shares`` (n, ...) are the probabilities of the values and, in the last column, of ``rest``; without a ``rest``,
-    there is no such column.
+    ``levels`` are (k,) or (n, k). ``shares`` (n, ...) are the probabilities of the values and, in the last column, of
+    ``rest``; without a ``rest``, there is no such column.
     """
     if rest is None:
         below = np.cumsum(shares, axis=1)[:, :-1]
@@ -100,7 +100,7 @@ def learn_values(
     targets: TargetScaler,
     held_out: HeldOut,
 ) -> ValueModel:
-    """Fit the model of the probabilities of values that many targets share, to leave-one-out predictions."""
+    """Fit the probabilities of the target values ``found`` to leave-one-out predictions of held-out rows."""
     numbers = value_numbers(found, held_out.y, targets)
     dist = combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
     some = np.random.default_rng(0).permutation(len(numbers))[:_MAX_ROWS]
@@ -114,14 +114,14 @@ def learn_values(
 
 
 def value_numbers(found: TargetValues, scaled: FloatArray, targets: TargetScaler) -> IndexArray:
-    """Return the index among the k values of each target in scaled units; k for a target that is not one of them."""
+    """Return, for each target in scaled units, its index among the k values ``found``; k if it is none of them."""
     values = targets.transform(found.values)
     nearest = np.abs(scaled[:, None] - values).argmin(axis=1)
     return np.where(np.abs(scaled - values[nearest]) <= _EQUAL_WITHIN, nearest, len(found))
 
 
 def value_features(found: TargetValues, dist: StudentT, targets: TargetScaler) -> FloatArray:
-    """Return features (n, k, p) for the multinomial regression, by row and value, from scaled predictions."""
+    """Return features (n, k, p) of n rows and k values, from scaled predictions, for the multinomial regression."""
     if found.is_discrete:
         middles = targets.transform((found.values[1:] + found.values[:-1]) / 2.0)
         steps = dist.cdf(np.broadcast_to(middles, (len(dist), len(middles))))

@@ -48,7 +48,7 @@ def packing_of(spec: NetworkSpec) -> Packing:
 
 
 def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
-    """Return sizes and offsets of layers, one line per layer; INPUT, OUTPUT and additional columns are still zero."""
+    """Return the table of layers: sizes, and offsets of weights, one line per layer; all other columns are zero."""
     table = np.zeros((len(spec.shapes), fields), dtype=np.int64)
     for line, (start, n_out, length), (_, n_in) in zip(table, packing_of(spec).places, spec.shapes, strict=True):
         line[[N_IN, N_OUT, WEIGHTS, LD_WEIGHTS]] = n_in, n_out, start, length
@@ -60,8 +60,8 @@ def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
 def relu(z: f4) -> tuple[f4, f4]:
     """Return relu(z) = max(z, 0) and its derivative.
 
-    Adding 0 does not change the value. Without it, LLVM uses masked stores, which are slow with AVX2 on AMD processors:
-    the activation would take six times as long.
+    The code adds 0, which does not change the value. Without it, the compiler LLVM uses masked stores, which are slow
+    with AVX2 on AMD processors: the function would take six times as long.
     """
     return max(z, f4(0)) + f4(0), f4(1) if z > f4(0) else f4(0)
 
@@ -107,7 +107,7 @@ def activate(mem: Floats, start: int, count: int, activation: int) -> None:
 
 @compiled
 def activate_with_slopes(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
-    """Apply the activation function in place to numbers from ``value`` on; write its derivatives from ``slope`` on."""
+    """Apply the activation to ``mem`` in place, from index ``value`` on; write its derivatives from ``slope`` on."""
     a, d = mem[value : value + count], mem[slope : slope + count]
     if activation == RELU:
         for i in range(count):
@@ -156,7 +156,7 @@ def _workspace(layers: Table, ld: int) -> Floats:
 
 @compiled
 def _encode(mem: Floats, ld: int, n_columns: int, columns: Line, bins: Floats) -> None:
-    """Append the features of bins to the columns of a batch; results are identical to ``PiecewiseLinear.transform``."""
+    """Append the features of the piecewise-linear encoding to a batch, exactly as ``PiecewiseLinear.transform``."""
     for k in range(len(columns)):
         lower, width, mean, scale = bins[0, k], bins[1, k], bins[2, k], bins[3, k]
         x = mem[columns[k] * ld : (columns[k] + 1) * ld]
@@ -173,7 +173,7 @@ def _predict(
     X: Floats, columns: Line, bins: Floats, weights: Floats, size: int, layers: Table, ld: int, activation: int,
     first: int, stop: int, means: FloatArray, variances: FloatArray,
 ) -> None:  # fmt: skip
-    """Write means and variances of all networks for rows from first to stop; each network has ``size`` weights."""
+    """Predict rows ``first`` to ``stop`` by all networks, of ``size`` weights each; write ``means``, ``variances``."""
     mem, out = _workspace(layers, ld), layers[-1, OUTPUT]
     for start in range(first, stop, ld):
         rows = min(ld, stop - start)
@@ -191,7 +191,7 @@ def _predict(
 def outputs_of(
     spec: NetworkSpec, weights: Floats, X: ArrayLike, bins: Bins = NO_BINS, threads: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances, each (H, n), that networks with the default head predict from padded weights.
+    """Return the means and variances, each (H, n), that H networks with the default output head predict for n rows.
 
     The inputs of the networks are the columns of ``X``, then the features of ``bins``. At most ``threads`` threads are
     used (None: all cores).
@@ -216,7 +216,7 @@ def outputs_of(
 
 
 def check_rows(spec: NetworkSpec, X: ArrayLike, bins: Bins) -> Floats:
-    """Return rows as a float32 array; raise if columns are wrong, since compiled code does not check indices."""
+    """Return rows as float32; raise if their columns or the bins do not fit, since compiled code checks no indices."""
     rows, m = np.ascontiguousarray(X, dtype=np.float32), len(bins.columns)
     n_columns = spec.n_inputs - m
     if m and not (bins.numbers.shape == (4, m) and bins.columns.min() >= 0 and bins.columns.max() < n_columns):

@@ -82,7 +82,7 @@ PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATC
 
 
 class Layout(NamedTuple):
-    """Layout of the array (workspace) for training a network: table of layers, other offsets, and number of floats."""
+    """Layout of the array (workspace) for training a network: table of layers, other offsets, number of floats."""
 
     layers: Table
     places: Table
@@ -141,7 +141,7 @@ def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Upd
 
 @intrinsic
 def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
-    """Update 16 weights (a cache line) at ``start`` by Adam; moments and gradients follow at distances of n floats."""
+    """Update 16 weights (a cache line) at ``start`` by Adam; their moments and gradients are n, 2n and 3n floats on."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         def const(value: float) -> ir.Constant:
@@ -171,7 +171,7 @@ def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: 
 
 @inlined
 def update_lines(mem: Floats, update: Update, first: int, stop: int) -> int:
-    """Update the weights from ``first`` to ``stop`` by Adam, in whole cache lines; return the offset of the next."""
+    """Update the weights from ``first`` to ``stop`` by Adam, in whole cache lines; return where the next one begins."""
     while first < stop:
         _update_line(mem, first, update.n_parameters, update.rate, update.epsilon, update.decay)
         first += CACHE_LINE
@@ -184,7 +184,7 @@ NLL, BETA_NLL, MSE = range(3)
 
 @compiled
 def forward_for_training(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
-    """Compute the outputs of a network for the batch in the workspace, and what the backward pass needs."""
+    """Compute the outputs for a batch, and for ``backward`` the transposed inputs and the slopes of activations."""
     ld, last = places[LD_BATCH], len(layers) - 1
     for index in range(last + 1):
         line = layers[index]
@@ -212,9 +212,9 @@ def _sum(values: Floats) -> float:
 
 @compiled
 def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, beta: float) -> float:
-    """Return the sum of weight times loss over a batch; write the gradient of its mean with respect to the outputs.
+    """Return the weighted sum of the losses of a batch; write the gradient of sum / rows for the network's outputs.
 
-    The losses overwrite the targets and are added afterwards: compilers do not vectorize a loop with a sum.
+    Each loss overwrites the target of its row; a second loop adds them: compilers do not vectorize a loop with a sum.
     """
     ld, out, delta = places[LD_BATCH], layers[-1, OUTPUT], layers[-1, DELTA]
     mean, raw = mem[out : out + rows], mem[out + ld : out + ld + rows]
@@ -457,7 +457,7 @@ class Run:
 
     @classmethod
     def resume(cls, job: Job, table: TrainingTable, order: RowNumbers, state: State | None) -> Run:
-        """Return a training that continues from a copy of ``state`` (None: from the start) with row numbers ``order``.
+        """Return a training on the rows ``order`` that continues from a copy of ``state`` (None: it starts anew).
 
         An epoch is a pass over these rows. There are no validation rows.
         """
@@ -544,7 +544,7 @@ def first_state(job: Job, streams: Streams, batch: int) -> State:
 
 
 def trained_by(runs: Sequence[Run]) -> Trained:
-    """Return each run's network after the epoch with the lowest validation loss (without validation: the last)."""
+    """Return the networks of all runs, each with its weights of the best epoch (without validation: the last)."""
     losses = tuple(run.losses() for run in runs)
     validation_losses = tuple(run.validation_losses() for run in runs)
     layers, best_epochs = [], []
@@ -556,7 +556,7 @@ def trained_by(runs: Sequence[Run]) -> Trained:
 
 
 class Advancing(Protocol):
-    """Interface of trainings that ``run_all`` advances by some epochs at a time, such as ``Run``."""
+    """Interface of the trainings that ``run_all`` runs, such as ``Run``: they train for some epochs per call."""
 
     @property
     def epoch(self) -> int:

@@ -117,7 +117,7 @@ OBJECTIVES = tuple(_BY_NAME)
 
 
 def get_objective(objective: str | Objective, beta: float) -> Objective:
-    """Return the objective with this name, or a checked object of the user; ``beta`` is the exponent of "beta_nll"."""
+    """Return the objective for a name (``beta`` is for "beta_nll"); check an objective object and return it."""
     if isinstance(objective, str):
         check_choice("objective", objective, OBJECTIVES)
         return _BY_NAME[objective](beta)
@@ -205,8 +205,8 @@ class Job:
 class EpochReport:
     """Report on the training of one network after an epoch: its losses and predictions.
 
-    ``job`` is the network's number in the list of jobs. ``mean`` and ``variance`` are its predictions for the rows
-    ``watch`` of ``train``, None without such rows. ``is_last`` is True if the training ends with this epoch.
+    ``job`` is the network's number in the list of jobs. ``mean`` and ``variance`` are its predictions for the argument
+    ``watch`` of ``Engine.train`` (None if not given). ``is_last`` is True if the training ends with this epoch.
     """
 
     job: int
@@ -276,8 +276,8 @@ def train_tasks(
 ) -> list[Trained]:
     """Train all tasks: by one call of ``engine.train_many`` if the engine has this method, else one after the other.
 
-    ``train_many`` has the arguments of this function except for ``watch``, which is for a single task. Reports number
-    the jobs of all tasks consecutively.
+    ``train_many`` has the arguments of this function except for ``watch``, which is for a single task. In reports, the
+    jobs of all tasks are numbered consecutively.
     """
     if hasattr(engine, "train_many"):
         many: list[Trained] = engine.train_many(tasks, n_jobs=n_jobs, on_epoch=on_epoch)
@@ -291,7 +291,7 @@ def train_tasks(
 
 
 def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
-    """Return a hook for a part of all jobs: in its reports, job number i of the part is number ``numbers[i]``."""
+    """Return a hook that replaces job number i in a report by ``numbers[i]``, and then calls ``on_epoch``."""
     if on_epoch is None:
         return None
 
@@ -307,7 +307,7 @@ ENGINE_CLASSES = {
     "reference": "bdkn.networks.reference.ReferenceEngine",
     "torch": "bdkn.networks.torch_engine.TorchEngine",
 }
-"""Names of the engines, with their classes as text; a class is imported on first use."""
+"""Import paths of the engine classes, by name of the engine; a class is imported on first use."""
 
 ENGINES = ("fused", "auto", "gpu", "reference", "torch")
 """Values of the parameter ``engine``; "auto" chooses between "fused" and "gpu"."""
@@ -316,7 +316,7 @@ _CPU_FLOPS = 6e10
 """Approximate speed of the fused engine on one CPU thread, in floating-point operations per second."""
 
 _GPU_FLOPS = 8e10
-"""Approximate floating-point operations per second of one GPU multiprocessor; 1.5 times that for two networks."""
+"""Approximate floating-point operations per second of a GPU multiprocessor with one network; with two, 1.5 times."""
 
 _MIN_CPU_SECONDS = 3.0
 """Minimum estimated training time on the CPU, in seconds, to consider a GPU, which needs a second or two to start."""
@@ -390,9 +390,9 @@ RowNumbers = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """Training rows in the floating-point precision of the engine: inputs, targets and weights.
+    """Training rows in the floating-point precision of the engine: inputs, targets and row weights.
 
-    ``weight`` is a row's count divided by the mean count of all rows, or None if every row counts once.
+    A row's ``weight`` is its sample weight (count) divided by the mean of all rows; None if every row counts once.
     """
 
     X: Array
@@ -473,7 +473,7 @@ class JobRows:
     def of(cls, job: Job, n_rows: int) -> JobRows:
         """Split the rows of a job at random into training and validation rows; the table has ``n_rows`` rows.
 
-        Without early stopping there are no validation rows. With it, each part has at least one row, if there are two.
+        Without early stopping there are no validation rows. With it, both sets have a row if the job has two or more.
         """
         streams, own = Streams.of(job.seed), np.arange(n_rows, dtype=np.int32)
         if job.rows is not None:
@@ -508,7 +508,7 @@ class Batches:
         return -(-self.n_train // self._size)
 
     def __iter__(self) -> Iterator[RowNumbers]:
-        """Yield the row numbers of each batch, (J, B), in the current order."""
+        """Yield the row numbers of each batch, (J, B): B rows for each of J jobs, in the current order."""
         return consecutive(self.order, self._size)
 
     def shuffle(self) -> None:
@@ -519,7 +519,7 @@ class Batches:
 
 
 def consecutive(numbers: RowNumbers, size: int) -> Iterator[RowNumbers]:
-    """Yield consecutive parts of row numbers (J, n), each with at most ``size`` columns."""
+    """Split an array of row numbers (J, n) along its last axis; yield blocks with at most ``size`` columns."""
     for start in range(0, numbers.shape[1], size):
         yield numbers[:, start : start + size]
 
@@ -527,7 +527,7 @@ def consecutive(numbers: RowNumbers, size: int) -> Iterator[RowNumbers]:
 def train_in_groups(
     jobs: Sequence[Job], key: Callable[[Job], object], train: Callable[[Sequence[int]], Trained]
 ) -> Trained:
-    """Train jobs with equal ``key(job)`` together, by ``train(numbers)``; return networks in the order of ``jobs``."""
+    """Train jobs with equal ``key(job)`` by one call of ``train`` with their numbers; return networks in job order."""
     groups: dict[object, list[int]] = {}
     for number, job in enumerate(jobs):
         groups.setdefault(key(job), []).append(number)
@@ -535,7 +535,7 @@ def train_in_groups(
 
 
 Outputs = Callable[[Float32Array], tuple[Array, Array]]
-"""Type of functions that return the means and variances of J networks for n rows, each (J, n)."""
+"""Type of functions by which an engine predicts n rows for reports: means and variances (J, n) of J networks."""
 
 
 class Progress:
@@ -566,7 +566,7 @@ class Progress:
     def record(self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs) -> BoolArray:
         """Record the losses of an epoch; return, for each job, whether its current weights must be kept.
 
-        Weights are kept if the validation loss is the lowest so far, and at the end of a job if that never happened.
+        Weights are kept if the validation loss is the lowest so far. A job without such an epoch keeps its last ones.
         ``outputs`` predicts rows; it is called only if reports contain predictions.
         """
         improved = np.zeros_like(self._running)

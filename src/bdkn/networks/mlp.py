@@ -320,7 +320,7 @@ def with_encoding(encoding: PiecewiseLinear, networks: Predictor) -> Predictor:
 @stored
 @dataclass(frozen=True)
 class MixedNetworks:
-    """Networks with several architectures, one stack for each; network h is number ``order[h]`` of all stacks."""
+    """Networks in one stack per architecture; network h is number ``order[h]`` if stacks are numbered one by one."""
 
     stacks: tuple[Annotated[Predictor, Instance("Networks", "EncodedNetworks"), sizes(p="n_columns")], ...]
     order: Annotated[IndexArray, integers("n")]

@@ -37,7 +37,7 @@ _CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class State:
-    """State of training: weights of all networks, Adam's moving averages of gradients and of their squares, steps."""
+    """State of training: weights, Adam's moving averages of gradients and of squared gradients, and number of steps."""
 
     layers: Layers
     m: Layers
@@ -52,7 +52,7 @@ class State:
 
 
 def forward(activation: str, layers: Layers, X: Array) -> tuple[list[Array], list[Array]]:
-    """Return each layer's inputs (J, B, n_in) and pre-activations (J, B, n_out), the last of which are the outputs."""
+    """Return each layer's x (J, B, n_in) and W·x + b (J, B, n_out) for B rows of J networks; the last is the output."""
     inputs: list[Array] = [X]
     z: list[Array] = []
     for W, b in layers:
@@ -75,7 +75,7 @@ def backward(activation: str, layers: Layers, inputs: Sequence[Array], z: Sequen
 def loss_and_gradients(
     activation: str, layers: Layers, batch: TrainingTable, objective: Objective
 ) -> tuple[Array, Layers]:
-    """Return each network's weighted loss Σ wᵢ lᵢ over a batch of B rows (J,), and the gradients of Σ wᵢ lᵢ / B."""
+    """Return each network's weighted sum of the losses of a batch (J,), and the gradients of sum / number of rows."""
     inputs, z = forward(activation, layers, batch.X)
     loss, gradient = objective.loss_and_gradient(NUMPY, z[-1], batch.y)
     d_outputs = gradient * (batch.weights / batch.y.shape[1])[..., None]
@@ -185,7 +185,7 @@ def _validation_loss(
 
 
 def _map(function: Callable[..., Array], *stacks: Layers) -> Layers:
-    """Apply a function to each W and each b; arguments are the arrays of all ``stacks`` for this W or b."""
+    """Return layers (W, b) computed by ``function`` from the W, or the b, of this layer in each of ``stacks``."""
     return tuple(
         (function(*(W for W, _ in layer)), function(*(b for _, b in layer))) for layer in zip(*stacks, strict=True)
     )

@@ -48,7 +48,7 @@ _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
 """Maximum number of inputs that bins add to a network, for small and for large tables; it limits the time of a fit."""
 
 _COPIES, _OBJECTS, _MATRICES = 4, 2048, 4
-"""Minimum memory of training: copies of each network's weights, bytes of its objects, (members, members) matrices."""
+"""To estimate memory: copies of a network's weights, bytes of its objects, number of (members, members) matrices."""
 
 Seeds = Sequence[np.random.SeedSequence]
 

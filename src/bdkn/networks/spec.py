@@ -20,7 +20,7 @@ from bdkn.storage.fields import Instance, floats, stored
 from bdkn.typing import Array, Float32Array
 
 Values = Any
-"""Type of the arrays in formulas: NumPy arrays or PyTorch tensors."""
+"""Type of the arrays that losses and output heads compute with: NumPy arrays or PyTorch tensors."""
 
 _SOFTPLUS_THRESHOLD = 40
 """Value above which PyTorch computes softplus(x) as x; PyTorch's default, 20, is inaccurate in double precision."""
@@ -51,7 +51,7 @@ def softplus(raw: Array) -> Array:
 
 
 _COMMON_NAMES = ("abs", "exp", "log", "log1p", "sign", "sqrt", "tanh", "where", "ones_like", "zeros_like")
-"""Names of the functions in ``Functions`` that NumPy and PyTorch call the same."""
+"""Functions in ``Functions`` that have the same name in NumPy and in PyTorch."""
 
 NUMPY = Functions(
     **{name: getattr(np, name) for name in _COMMON_NAMES},
@@ -189,7 +189,7 @@ class NetworkSpec:
         return sum(n_out * (n_in + 1) for n_out, n_in in self.shapes)
 
     def check_layers(self, layers: Sequence[Layer]) -> None:
-        """Raise unless ``layers``, each W (H, n_out, n_in) and b (H, n_out), are weights of H such networks."""
+        """Raise unless W (H, n_out, n_in) and b (H, n_out) of each layer have the shapes of this architecture."""
         H = len(layers[0][0]) if layers and layers[0][0].ndim else 0
         expected = [((H, n_out, n_in), (H, n_out)) for n_out, n_in in self.shapes]
         found = [(W.shape, b.shape) for W, b in layers]
@@ -235,7 +235,7 @@ class Packing:
     def of(
         cls, spec: NetworkSpec, shape: Callable[[int, int], tuple[int, int]], align: int = 1, transposed: bool = False
     ) -> Packing:
-        """Return the layout with matrices of ``shape(n_out, n_in + 1)``; its size is a multiple of ``align``."""
+        """Return the layout; ``shape(n_out, n_in + 1)`` is a matrix's padded shape, ``align`` divides the full size."""
         places, end = [], 0
         for n_out, n_in in spec.shapes:
             rows, columns = shape(n_out, n_in + 1)

@@ -58,7 +58,7 @@ class Graphs:
     """Function on a CUDA device whose calls with the same key are recorded as a CUDA graph and replayed.
 
     A replay is faster for small networks, whose operations take less time on a GPU than their separate launches. The
-    first call with a key is not recorded, since libraries allocate memory in it. A failure ends all recording.
+    first call with a key is not recorded, since libraries allocate memory in it. After a failure, none is recorded.
     """
 
     def __init__(self, work: Work, device: torch.device) -> None:
@@ -205,7 +205,7 @@ def _train_module(module: nn.Module, job: Job, own: JobRows, table: DeviceTable,
 def _forward(
     module: nn.Module, table: DeviceTable, rows: RowNumbers, objective: Objective
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return outputs (B, 2) for rows, weighted losses (B,), and their gradient with respect to the outputs (B, 2)."""
+    """Return, for B rows, outputs (B, 2), weighted losses (B,), and their gradients for the outputs (B, 2)."""
     x, y, weight = table[torch.tensor(rows, dtype=torch.long, device=table.lines.device)]
     outputs = two_columns(module(x[:, :-1]), len(rows))
     loss, gradient = objective.loss_and_gradient(torch_functions(), outputs.detach(), y)
@@ -261,7 +261,7 @@ class DeviceTable:
 
 
 class Stack:
-    """J networks with the same layers: all weights in one tensor (J, P), and each layer's weights as a view of it."""
+    """J networks of P weights each, with the same layers: a tensor (J, P), and each layer's weights as a view of it."""
 
     def __init__(self, specs: Sequence[NetworkSpec], generators: Sequence[np.random.Generator], like: Tensor) -> None:
         """Draw the initial weights of every network from its generator."""
@@ -277,12 +277,12 @@ class Stack:
         self._parts = [(slice(*span), ACTIVATIONS[name]) for span, (name, _) in spans]
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Return the matrix [W, b] (J, n_out, n_in + 1) of each layer as a view of a tensor (J, P)."""
+        """Return each layer's matrices [W, b] (J, n_out, n_in + 1) as a view of ``flat`` (J, P), all weights."""
         places = self._packings[0].places
         return [flat[:, start : start + rows * columns].view(-1, rows, columns) for start, rows, columns in places]
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Return inputs (k, B, n_in + 1) and pre-activations (k, B, n_out) of every layer, for the first k networks."""
+        """Return each layer's inputs (k, B, n_in + 1) and W·x + b (k, B, n_out), for B rows of the first k networks."""
         inputs, z = [x], [torch.bmm(x, self.layers[0][: len(x)].mT)]
         for W in self.layers[1:]:
             value = z[-1].new_ones(*z[-1].shape[:-1], z[-1].shape[-1] + 1)  # the last column is the input of the biases
@@ -344,7 +344,7 @@ def train_programs(
 
 
 class _PaddedBatches:
-    """Row numbers of J jobs in batches of equal size, (J, steps * B), padded by repeating one row of the job."""
+    """Row numbers (J, steps * B) of J jobs in batches of B rows, padded by repeating one row of the job."""
 
     def __init__(self, rows: Sequence[RowNumbers], size: int) -> None:
         self.lengths, self.size = np.array([len(numbers) for numbers in rows]), size

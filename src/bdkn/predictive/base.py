@@ -18,7 +18,7 @@ Index = Any
 """Index that selects rows, as in NumPy: an integer, a slice, a boolean mask or a list of row numbers."""
 
 Components = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""Weights, degrees of freedom (infinite: Gaussian), centres and scales, each (n, k), of k components of n mixtures."""
+"""Weights, degrees of freedom, centres and scales of n mixtures of k Student-t (df infinite: Gaussian), (n, k) each."""
 
 
 class Predictive(ABC):
@@ -49,7 +49,7 @@ class Predictive(ABC):
 
     @classmethod
     def unchecked(cls, *parameters: Any) -> Self:
-        """Return an object with these values of its fields, in their order, without checking the values."""
+        """Return distributions with these parameters, in the order of the fields, without checking their values."""
         dist = cls.__new__(cls)
         dist.__dict__.update(zip(cls.__match_args__, parameters, strict=True))
         return dist
@@ -107,7 +107,7 @@ class Predictive(ABC):
         """Return ``size`` random draws per row, (n, size)."""
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray | None:
-        """Return E|Y - y| at ``y`` (n, k), infinite if there is no mean; None if there is no formula for the class."""
+        """Return the mean distance E|Y - y| from ``y`` (n, k); infinite without a mean, None without a formula."""
         return None
 
     def _components(self) -> Components | None:
@@ -124,7 +124,7 @@ class Predictive(ABC):
             return np.asarray(unit * np.sqrt(self._in_units(unit).var()))
 
     def _in_units(self, unit: float) -> Predictive:
-        """Return distributions with the variances of ``Y / unit``; their means need not be those of ``Y / unit``."""
+        """Return distributions with the variances of ``Y / unit``, whose means may be different."""
         return self.affine(1.0 / unit, 0.0)
 
     def median(self) -> FloatArray:
@@ -159,7 +159,7 @@ class Predictive(ABC):
         return quantiles if levels.ndim else quantiles[:, 0]
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper limits of the central interval with probability ``coverage`` of each row."""
+        """Return, for each row, the lower and upper limits of the central interval with probability ``coverage``."""
         check_number("coverage", coverage, low=0.0, high=1.0)
         lower, upper = self.ppf([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0]).T
         return lower, upper
@@ -183,7 +183,7 @@ class Predictive(ABC):
 
 
 class Located(Predictive):
-    """Distributions with parameters ``loc`` and ``scale`` in units of the target; no other parameter has this unit."""
+    """Base class of distributions whose parameters ``loc`` and ``scale``, and no others, are in units of the target."""
 
     loc: FloatArray
 
@@ -209,7 +209,7 @@ def generator_of(random_state: Any) -> np.random.Generator:
 
 
 def check_draws(name: str, rows: int, size: int) -> None:
-    """Raise an error if ``size`` draws for each of this number of rows do not fit into memory."""
+    """Raise an error if ``size`` random draws for each of ``rows`` rows do not fit into memory."""
     check_memory(f"{name}={size} draws of {rows} rows", 8.0 * rows * size, "draw fewer at once")
 
 
@@ -221,7 +221,7 @@ def check_affine(scale: float, shift: float) -> tuple[float, float]:
 
 
 def check_location_scale(loc: FloatArray, scale: FloatArray) -> None:
-    """Raise unless every location is finite and every scale finite and not negative."""
+    """Raise an error unless every location is finite and every scale finite and not negative."""
     if not np.isfinite(loc).all():
         raise InvalidParameterError(f"loc must be finite; {np.sum(~np.isfinite(loc))} of {loc.size} values are not")
     wrong = ~(np.isfinite(scale) & (scale >= 0))

@@ -24,7 +24,7 @@ from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 
 def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return E max(Y - y, 0) and E max(y - Y, 0), each (n, k), at ``y`` (n, k); None if there is no formula."""
+    """Return the mean excess E max(Y - y, 0) and shortfall E max(y - Y, 0), (n, k) each; None without a formula."""
     distance = dist._absolute_mean(y)
     if distance is None:
         return None
@@ -34,7 +34,7 @@ def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, F
 
 
 def _mean(dist: Predictive) -> FloatArray:
-    """Return the mean of each row; for transformed distributions by the same integrals as ``_absolute_mean``."""
+    """Return the mean of each row; if transformed, by the integrals of ``_absolute_mean``, to be consistent with it."""
     if isinstance(dist, JoinedPredictive):
         return dist._gather(lambda part, _: _mean(part))
     return dist._mean_by_halves() if isinstance(dist, Transformed) else dist.mean()
@@ -44,49 +44,49 @@ Function = Callable[[FloatArray, IndexArray], FloatArray]
 """Function whose expectation is computed: it takes targets (m, k) and their row numbers (m,), and returns (m, k)."""
 
 _MIN_LEVEL = 2.3e-16
-"""Probability below the range of targets on which integration starts, and above this range."""
+"""Probability of a component below, and above, the first range of integration; tails are added afterwards."""
 
 _GAUSSIAN_END = 9.0
-"""Number of standard deviations beyond which the probability of a Gaussian is negligible."""
+"""Minimum distance of the first integration limits from the centre, in scales: enough for a Gaussian."""
 
 _MAX_DISTANCE = 1e100
 """Maximum distance of the first integration limits from the centre of a component, in units of its scale."""
 
 _LAST_LEVEL = 8.1
-"""Number of standard deviations at which the Gaussian distribution function is as close to 1 as a float can be."""
+"""Limit of integration over a standard normal variable; there, its distribution function is almost exactly 1."""
 
 _PANELS = 6
 """Number of intervals into which the first integration range of each component is divided."""
 
 _SHARES = 16.0
-"""Divisor of the tolerance: the error of an interval may be the tolerance times its component's weight over this."""
+"""Number S in the allowed error of an integration interval: tolerance times weight of its component, divided by S."""
 
 _NEGLIGIBLE = 64.0
-"""Divisor of the tolerance: integration of a tail stops where the next interval adds less than tolerance / this."""
+"""Number N that ends the integration of a tail: at an interval that adds less than the tolerance divided by N."""
 
 _MAX_BEYOND = 16
 """Maximum number of intervals by which the integration range of a mixture component is extended in each tail."""
 
 _WIDENING = 1.2
-"""Ratio of the widths of consecutive intervals in a tail."""
+"""Ratio of the widths of consecutive integration intervals in a tail."""
 
 _TO_BOUND = 16.0
-"""Factor by which the distance to a bound of the target shrinks from one interval limit to the next."""
+"""Factor by which the distance to a bound of the target shrinks from one integration limit to the next."""
 
 _MAX_HALVINGS = 40
-"""Maximum number of times that an interval is halved; then its error is added to the total error."""
+"""Maximum number of times that an integration interval is halved; then its error is added to the total error."""
 
 _MAX_PIECES = 2**18
-"""Maximum number of intervals for the integral of a row."""
+"""Maximum number of integration intervals of a row; an error is raised if more are needed."""
 
 _PIECES_AT_ONCE = 2**13
-"""Maximum number of intervals that are evaluated together, to limit the memory."""
+"""Maximum number of integration intervals that are evaluated together, to limit the memory."""
 
 _TERMS_AT_ONCE = 2**14
 """Maximum number of mixture components that are integrated together, to limit the memory."""
 
 _ROUNDING = 16.0 * np.finfo(np.float64).eps
-"""Relative rounding error of the integral over an interval, which halving does not reduce."""
+"""Relative rounding error of a numerical integral, which shorter intervals do not reduce."""
 
 _HALF = np.array(
     [
@@ -106,14 +106,14 @@ NODES, KRONROD, GAUSS = np.vstack([_HALF * [-1.0, 1.0, 1.0], _HALF[-2::-1]]).T
 _CLOSED = np.concatenate([[-1.0], NODES, [1.0]])
 _BARYCENTRIC = 1.0 / np.prod(NODES[:, None] - NODES + np.eye(len(NODES)), axis=1)
 _AT_END = _BARYCENTRIC / (1.0 - NODES) / np.sum(_BARYCENTRIC / (1.0 - NODES))
-"""Weights that extrapolate a function from its values at the nodes to the limit 1, by a polynomial."""
+"""Weights that extrapolate a function from its values at the quadrature nodes to the upper limit 1, by a polynomial."""
 
 
 def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -> FloatArray:
     """Return the expectation (n,) of a function of the target of each row.
 
-    The function may have jumps and kinks. Its integration error is at most about ``tolerance`` times its mean absolute
-    value; if this cannot be reached, an exception is raised. If the function is zero at the quantiles of the levels
+    The function may have jumps and kinks. The integration error is at most about ``tolerance`` times the mean of
+    |function|; if this cannot be reached, an error is raised. If the function is zero at the quantiles of the levels
     2e-16 and 1 - 2e-16, targets beyond them may be ignored. The memory used does not depend on the function.
     """
     return _expectation(dist, function, tolerance, np.arange(len(dist)))
@@ -137,7 +137,7 @@ def _expectation(dist: Predictive, function: Function, tolerance: float, numbers
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """Weighted Student-t components (T,) of the mixtures of n rows, to be integrated; df = inf is a Gaussian.
+    """The T weighted Student-t components of the mixtures of n rows, for integration; infinite ``df`` is a Gaussian.
 
     ``target`` maps values (m, k) of components in the rows (m,) to targets (m, k). ``bounds`` (T, 2) are the limits of
     the integration variable s that follow from bounds of the target. ``ends_by_level`` is True if only quantiles of the
@@ -156,7 +156,7 @@ class _Terms:
 
     @classmethod
     def of(cls, dist: Predictive) -> _Terms:
-        """Return the components of distributions; for an unknown class, one Gaussian per row, mapped by quantiles."""
+        """Return the components of distributions; for an unknown class, a Gaussian per row, to be transformed."""
         n, transformed = len(dist), dist if isinstance(dist, Transformed) else None
         parts = (dist if transformed is None else transformed.base)._components()
         if parts is None:
@@ -184,7 +184,7 @@ class _Terms:
         return np.asarray(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, _MAX_DISTANCE))[place])
 
     def edges(self) -> FloatArray:
-        """Return the limits (T, k + 1) of the first k intervals of each component, at a distance from bounds."""
+        """Return the limits (T, k + 1) of the k intervals with which each component begins, away from bounds."""
         reach, (low, high) = self._reach(), self.bounds.T
         first, last = np.maximum(-reach, low), np.minimum(reach, high)
         margin = (last - first) / (_PANELS * _TO_BOUND)
@@ -211,7 +211,7 @@ class _Terms:
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Intervals (m,) of the integration variable s: component, lower and upper limit, and how often it was halved."""
+    """Intervals (m,) of the integration variable s: number of the component, limits, and how often each was halved."""
 
     term: IndexArray
     low: FloatArray
@@ -233,7 +233,7 @@ class _Pieces:
 
 
 class _Measured(NamedTuple):
-    """Results for m intervals: integral of the function, its error, integral of |function|, integrand at the limits."""
+    """Results of integration over m intervals: integral of f, its error, integral of |f|, integrand at the limits."""
 
     value: FloatArray
     error: FloatArray
@@ -242,13 +242,13 @@ class _Measured(NamedTuple):
 
 
 class _Integral:
-    """Expectations of a function for rows with the given numbers, computed by adaptive quadrature."""
+    """Expectation of a function for each row, by adaptive quadrature; ``numbers`` are the row numbers passed to it."""
 
     def __init__(self, terms: _Terms, function: Function, tolerance: float, numbers: IndexArray) -> None:
         self.terms, self.function, self.tolerance, self.numbers = terms, function, tolerance, numbers
         self.rounding = terms.rounding()
         self.total, self.size, self.missing = np.zeros((3, terms.n))
-        """Sums over the finished intervals of each row: integrals, absolute integrals, errors that are too large."""
+        """Sums over the finished intervals of each row: integrals of f and |f| (f: the function), errors too large."""
         self.unit = np.zeros(terms.n)
         """Integral of the absolute function of each row before any halving: the unit of the tolerance."""
 
@@ -278,7 +278,7 @@ class _Integral:
         return self.total
 
     def _beyond(self, side: int, edge: FloatArray, last: FloatArray) -> list[tuple[_Pieces, _Measured]]:
-        """Return intervals in one tail of each component (``side`` 0: lower, 1: upper), up to negligible ones.
+        """Integrate a tail of each component (``side`` 0: lower, 1: upper) until intervals are negligible; return them.
 
         The tails start at ``edge`` (T,), where the integrand is ``last`` (T,). Integrals are returned, too.
         """

@@ -69,7 +69,7 @@ class JoinedPredictive(Predictive):
         return self._gather(lambda dist, _: dist.median())
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper limits of the interval of each row, computed by the class of its distribution."""
+        """Return the lower and upper limits of each row's interval, by the method ``interval`` of its distribution."""
         ends = self._gather(lambda dist, _: np.stack(dist.interval(coverage), axis=1), (2,))
         return ends[:, 0], ends[:, 1]
 
@@ -79,7 +79,7 @@ class JoinedPredictive(Predictive):
     def _gather(
         self, function: Callable[[Predictive, IndexArray], FloatArray], shape: tuple[int, ...] = ()
     ) -> FloatArray:
-        """Apply a function to the distributions and row numbers of each part; return its values (n, *shape)."""
+        """Apply a function to the distributions and row numbers of each part; return all values by row, (n, *shape)."""
         found = np.empty((len(self), *shape))
         for k, dist in enumerate(self.parts):
             rows = np.flatnonzero(self.part == k)

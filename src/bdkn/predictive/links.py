@@ -23,7 +23,7 @@ _MAX_BREAKS = 15
 """Maximum number of kinks of a piecewise-linear link at which the range of numerical integration is divided."""
 
 _OUTERMOST_LEVEL = 1e-7
-"""Lowest level of the normal quantiles of ``QuantileLink``, as in scikit-learn's QuantileTransformer."""
+"""Lowest probability that ``QuantileLink`` maps to a normal quantile, as in scikit-learn's QuantileTransformer."""
 
 Bound = Annotated[float, Number(infinite=True)]
 Support = tuple[Bound, Bound]
@@ -183,7 +183,7 @@ class LogitLink(Link):
 @stored
 @dataclass(frozen=True)
 class YeoJohnsonLink(Link):
-    """The power transformation of Yeo and Johnson (2000) of (y - centre) / unit, perhaps with bounds of the target.
+    """Link by the power transformation of Yeo and Johnson (2000), applied to (y - centre) / unit for a target y.
 
     ``power`` lies between 0 and 2: below 1 it shortens the upper tail, above 1 the lower tail, and 1 is linear.
 
@@ -382,9 +382,9 @@ class AsinhLink(Link):
 
 @dataclass(frozen=True, eq=False)
 class QuantileLink(Link):
-    """Link from the target to its level among the training targets; if ``normal``, to the normal quantile of the level.
+    """Link to the empirical distribution function of the training targets; if ``normal``, to its normal quantile.
 
-    It is linear between the ``quantiles`` (m,) of the targets. These and their levels ``references`` (m,) increase.
+    It is linear between the ``quantiles`` (m,) of the targets. Their levels are ``references`` (m,); both increase.
     """
 
     quantiles: FloatArray

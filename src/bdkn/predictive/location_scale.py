@@ -33,8 +33,8 @@ _FAR_OUT = 1e3
 """Standardised value above which the Gaussian log density needs its own formula, as ``MAX_DF`` is not close enough."""
 
 _FEW_DF, _LOG_X = 2.5, -690.0
-"""Limits beyond which stdtrit fails: for quantiles t of a Student-t with at most ``_FEW_DF`` degrees of freedom ν,
-log(ν/(ν + t²)) may be below ``_LOG_X``, where the fraction underflows."""
+"""Degrees of freedom ν up to which a quantile t may be so large that SciPy's stdtrit fails, and the value of
+log(ν/(ν + t²)) below which it fails, since the fraction underflows."""
 
 _HUGE = 1e150
 """Number above which squares of floats may overflow."""
@@ -123,7 +123,7 @@ def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray
 def by_scale(
     y: FloatArray, loc: FloatArray, scale: FloatArray, distance: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
-    """Return ``scale * distance((y - loc) / scale)`` for ``y`` (n, k), such as a score; |y - loc| for a point mass."""
+    """Return ``scale * distance((y - loc) / scale)``, such as the CRPS of ``y`` (n, k); |y - loc| for a point mass."""
     with np.errstate(over="ignore"):
         error = y - loc[:, None]
         wide = scale[:, None] > NARROW * np.abs(error)
@@ -132,7 +132,7 @@ def by_scale(
 
 
 def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return the log density at ``y``, given the standard log density at (y - loc) / scale; scale 0: point mass."""
+    """Return the log density at ``y``, given its value ``standard`` for (y - loc) / scale; scale 0 is a point mass."""
     with np.errstate(divide="ignore", invalid="ignore"):
         density = standard - np.log(scale)
     return np.where(scale > 0, density, np.where(y == loc, np.inf, -np.inf))
@@ -345,5 +345,5 @@ def standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
 
 
 def _weighted_density(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return f(z)(ν + z²), where f is the density of the standard Student-t and ν are its degrees of freedom."""
+    """Return f(z)(ν + z²), a term of the CRPS: f is the density of the standard Student-t with ν degrees of freedom."""
     return np.asarray(np.exp(standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))

@@ -38,7 +38,7 @@ _NARROW = 1e-150
 _EPS, _MAX = np.finfo(np.float64).eps, np.finfo(np.float64).max
 
 _ROUNDING = 3e-14
-"""Rounding error of log probabilities in far tails: a root search stops at smaller values of the function."""
+"""Rounding error of log probabilities in far tails: a root search stops where the function is closer to zero."""
 
 _MAX_STEPS = 200
 """Maximum number of steps of a root search, enough for bisection alone; smooth functions need about eight."""
@@ -138,7 +138,7 @@ class GaussianMixture(Located):
         upper = np.where(self.weights > 0, components, -np.inf).max(axis=1)
 
         def log_excess(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """Return ``log F(x) - log q`` and its slope; in a tail, log F is much closer to linear than F."""
+            """Return ``log F(x) - log q`` and its slope: in a tail, log F is much closer to linear than F, the cdf."""
             F, f = self.cdf(x), self.pdf(x)
             with np.errstate(all="ignore"):
                 return np.log(F / q), f / F
@@ -217,7 +217,7 @@ def increasing_root(
 
 @dataclass(frozen=True, eq=False, init=False)
 class StudentTMixture(Located):
-    """Mixture of a Student-t and A Gaussians for each of n rows.
+    """Mixture of a Student-t and several Gaussians for each of n rows.
 
     With u = (y - loc) / scale, row i has the density (kept St(u; df) + Σ_c mass_c N(u; position_c, width_c²)) / scale.
 
@@ -232,7 +232,7 @@ class StudentTMixture(Located):
     kept : float or array-like (n,)
         Weight of the Student-t.
     position, width, mass : array-like (n, A)
-        Means and standard deviations of the Gaussians, in units of ``scale`` around ``loc``, and their weights, stored
+        Means and standard deviations of A Gaussians, in units of ``scale`` around ``loc``, and their weights, stored
         in single precision. The width of a Gaussian without weight does not matter.
 
     Examples

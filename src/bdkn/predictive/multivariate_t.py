@@ -164,7 +164,7 @@ class VectorT(_Joint):
         return _covariance(float(self.df.min(initial=np.inf)), self.shape, self.df[:, None, None])
 
     def target(self, number: int) -> StudentT:
-        """Return the marginal distribution, in each row, of the target with this number."""
+        """Return the marginal distribution, for each row, of the target with this index (from 0)."""
         return StudentT(self.df, self.loc[:, number], np.sqrt(np.maximum(self.shape[:, number, number], 0.0)))
 
     def affine(self, scale: ArrayLike, shift: ArrayLike) -> VectorT:
@@ -245,7 +245,7 @@ class MatrixT(_Joint):
         return VectorT(self.df, self.loc, np.diag(self.rows)[:, None, None] * self.columns)
 
     def target(self, number: int) -> MultivariateT:
-        """Return the joint distribution, at all rows, of the target with this number."""
+        """Return the joint distribution of all rows of the target with this index (from 0)."""
         return MultivariateT(self.df, self.loc[:, number], self.columns[number, number] * self.rows)
 
     def logpdf(self, Y: ArrayLike) -> float:
@@ -305,14 +305,14 @@ def _covariance(least_df: float, shape: FloatArray, df: FloatArray | None = None
 
 
 def _unit_diagonal(shape: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the scale of each target, and the shape matrix of targets divided by it, to be independent of units."""
+    """Return the scales of the targets, and the shape matrix of the targets in units of their scales."""
     size = np.sqrt(np.maximum(np.diagonal(shape, axis1=-2, axis2=-1), 0.0))
     size = np.where(size > 0.0, size, 1.0)
     return size, shape / (size[..., :, None] * size[..., None, :])
 
 
 def _regular(hint: str, eigen: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues and eigenvectors; raise an error with the ``hint`` if an eigenvalue is zero."""
+    """Return ``eigen`` (eigenvalues and eigenvectors); raise an error with the ``hint`` if an eigenvalue is zero."""
     λ = eigen[0]
     if np.any(λ == 0):
         rank = int(np.sum(λ > 0, axis=-1).min())

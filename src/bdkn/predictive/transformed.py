@@ -17,7 +17,7 @@ from bdkn.predictive.mixture import StudentTMixture, increasing_root
 from bdkn.typing import BoolArray, FloatArray
 
 END = 2.0**-36
-"""Level of the outermost quantiles of numerical integration; farther out, the tail is assumed to be a power law."""
+"""Probability beyond the outermost quantile of numerical integration; there, the tail is assumed to be a power law."""
 
 Rule = tuple[FloatArray, FloatArray]
 """Nodes and weights of a quadrature rule on [0, 1]."""
@@ -31,7 +31,7 @@ def _panels(panels: int, order: int) -> Rule:
 
 
 SMOOTH, SHORT = _panels(4, 12), _panels(1, 6)
-"""Quadrature rules for a wide interval, and for each of many narrow intervals."""
+"""Quadrature rules on [0, 1]: for a wide interval, and for each of many narrow intervals."""
 
 _REACH = 6.5
 """Number of standard deviations beyond which the probability of a Gaussian is neglected."""
@@ -40,7 +40,7 @@ _GAUSSIAN = _panels(1, 32)
 """Quadrature rule for the moments of a Gaussian component."""
 
 _LEVELS = np.arange(1, 64) / 64
-"""Levels of the quantiles of a mixture at which the integral of its CRPS is divided."""
+"""Probabilities at whose quantiles integrals of a mixture are divided, since its components may be narrow."""
 
 _INSIDE = 1e-9
 """Minimum distance of a median from the smallest and largest value of a link, as a fraction of 1 + |value|."""
@@ -59,11 +59,11 @@ class Half(NamedTuple):
 
 
 def integrals_beyond(last: FloatArray, rise: FloatArray, reach: FloatArray) -> Half:
-    """Return the integrals of ``Half`` over the tail beyond the outermost quantile, at the level ε, as a power law.
+    """Return the integrals of ``Half`` over the tail beyond the outermost quantile, which is taken as a power law.
 
-    P = ε w^(-1/κ), where w is the distance of z = g(y) from its median over the distance of the outermost quantile. The
-    inverse of g is linear there: y has the distance ``last`` + ``rise`` (w - 1) from its median. ``reach`` (n, 2) are
-    the distances of z from its median at the levels ε and 2ε.
+    P = ε w^(-1/κ), where w is the distance of z = g(y) from its median over the distance of the quantile of level ε,
+    the outermost one. The inverse of g is linear there: y has the distance ``last`` + ``rise`` (w - 1) from its median.
+    ``reach`` (n, 2) are the distances of z from its median at the levels ε and 2ε, from which κ follows.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
@@ -78,7 +78,7 @@ def integrals_beyond(last: FloatArray, rise: FloatArray, reach: FloatArray) -> H
 def path(
     start: FloatArray, stop: FloatArray, width: FloatArray, breaks: FloatArray, rule: Rule = SMOOTH
 ) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes (n, k) from ``start`` to ``stop``, denser within ``width`` of the start, and weights.
+    """Return quadrature nodes (n, k) from ``start`` to ``stop``, and their weights; nodes are denser near the start.
 
     The range is divided at the ``breaks``, where the integrand is not smooth. Each part is integrated by ``rule``.
     """
@@ -95,7 +95,7 @@ def path(
 def gaussian_moments(
     function: Callable[[FloatArray, slice], FloatArray], loc: FloatArray, scale: FloatArray, ends: FloatArray
 ) -> FloatArray:
-    """Return E[1], E[f(Z)] and E[f(Z)²] (3, n, A) of Gaussians Z, restricted to values between the two ``ends``.
+    """Return E[1], E[f(Z)], E[f(Z)²] (3, n, A) of A Gaussians Z per row, only from values between the two ``ends``.
 
     ``function`` is f: given values of Z (m, k) and the slice of their m rows, it returns an array (m, k).
     """
@@ -192,7 +192,7 @@ class Transformed(Predictive):
         return np.where(lower <= near[0], ends[0], lower), np.where(upper >= near[1], ends[1], upper)
 
     def carry(self, z: FloatArray) -> FloatArray:
-        """Return the targets (n, size) for draws ``z`` (n, size) of ``base``: the quantiles at the same levels."""
+        """Return the targets (n, size) with the same probabilities (levels of quantiles) as draws ``z`` of ``base``."""
         if self._is_whole:
             return self._target(z)
         return self._target(self._truncated(self.base.cdf(z)))
@@ -318,17 +318,17 @@ class Transformed(Predictive):
         return self._truncated(np.broadcast_to(q, (len(self), len(q))))
 
     def _truncated(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) of g(y) at ``levels`` (n, k), where g(y) is truncated."""
+        """Return the quantiles (n, k) of the truncated distribution of g(y), at ``levels`` (n, k)."""
         low, high = self._limits[:, :1], self._limits[:, 1:]
         z = np.clip(row_quantiles(self.base, low + levels * (high - low)) + self._moved[:, None], *self._ends)
         return np.select([levels <= 0.0, levels >= 1.0], list(self._ends), z)
 
     def _or_point(self, values: FloatArray) -> FloatArray:
-        """Return ``values`` (n, k), replaced by the point in rows that are point masses."""
+        """Return ``values`` (n, k); in rows whose distribution is a single point, return the point."""
         return np.where(self.scale[:, None] > 0.0, values, self._point[:, None])
 
     def _by_point(self, y: FloatArray, function: FloatArray, steps: tuple[float, float, float]) -> FloatArray:
-        """Return ``function`` (n, k), values at y; in rows that are point masses, ``steps`` below, at and above it."""
+        """Return ``function`` (n, k), values at y; for a point mass, ``steps``: values below, at, above the point."""
         if self.scale.all():
             return function
         point = self._point[:, None]

@@ -42,7 +42,7 @@ _TYPES = {
     "F32": "<f4",
     "F64": "<f8",
 }
-"""NumPy types of arrays, by the names of these types in a safetensors file."""
+"""Allowed types of arrays: from the type's name in a safetensors file to the NumPy type."""
 
 _MAX_HEADER = 100_000_000
 """Maximum size of the header of a safetensors file, in bytes."""
@@ -51,10 +51,10 @@ _MAX_AXES = 8
 """Maximum number of axes of an array in a model file."""
 
 _MAX_LENGTH = 2**40
-"""Maximum length of an axis of an array in a model file; an empty array could have any shape without this limit."""
+"""Maximum length of an axis of an array in a model file, also of an empty array such as one of shape (0, 10**30)."""
 
 _MAX_DEPTH = 100
-"""Maximum depth of nested values in a model file; a stack of regressors has depth nine."""
+"""Maximum nesting depth of lists, dicts and objects in a model file; a stack of regressors has depth nine."""
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Document) -> None:
@@ -114,7 +114,7 @@ def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
 
 
 def _check_start(start: bytes, size: int, path: str) -> None:
-    """Raise if a file of ``size`` bytes does not start as a safetensors file does; used before all of it is read."""
+    """Raise if the first bytes of a file are not those of a safetensors file; called before the whole file is read."""
     length = int.from_bytes(start, "little")
     if len(start) < 8 or not 2 <= length <= min(size - 8, _MAX_HEADER):
         raise _damaged(path, "it does not begin as a safetensors file")
@@ -174,7 +174,7 @@ def _damaged(path: str, reason: str) -> ModelFileError:
 
 
 def _checksum(arrays: Arrays, text: str) -> str:
-    """Return a hash of arrays and document, to detect damaged files; safetensors itself has no checksum."""
+    """Return a hash of the arrays and the JSON text of a model file, to detect damage; safetensors has no checksum."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -184,7 +184,7 @@ def _checksum(arrays: Arrays, text: str) -> str:
 
 
 def pack(value: object, arrays: Arrays, name: str) -> Any:
-    """Convert a value to JSON data; its arrays are stored in ``arrays``, under names that begin with ``name``."""
+    """Convert a value to JSON data; add its arrays to the dict ``arrays``, under names that begin with ``name``."""
 
     def inner(part: object, key: object) -> Any:
         return pack(part, arrays, f"{name}.{key}")
@@ -213,7 +213,7 @@ def pack(value: object, arrays: Arrays, name: str) -> Any:
 
 
 def unpack(tree: Any, arrays: Arrays, name: str) -> Any:
-    """Create a value from the JSON data ``tree`` and the arrays of a file; the inverse of ``pack``.
+    """Create an object from the JSON data ``tree`` and the arrays of a model file; the inverse of ``pack``.
 
     The fields of every object are checked before it is created. The name of an array must be its position in the tree;
     arrays are removed from ``arrays`` when they are used. Raise ``ModelFileError`` if a value is not allowed.

@@ -25,7 +25,7 @@ except ImportError:  # on Windows no locks are needed, since an open file cannot
 _PART_NAME = re.compile(r"\..*\.[0-9]+\.[0-9a-f]{8}\.part", re.DOTALL)
 
 _MAX_NAME = 80
-"""Maximum length, in bytes, of the target's name in the name of its temporary file; file systems allow 255 in all."""
+"""Maximum number of bytes of a file's name used in the name of its temporary file; file systems allow 255 in all."""
 
 _ABANDONED = 24 * 3600.0
 """Age of a temporary file, in seconds, after which it is removed on file systems without locks."""

@@ -35,7 +35,7 @@ import numpy as np
 from bdkn.errors import BDKNError
 
 Sizes = dict[str, int]
-"""Type of a dict of the numbers that symbols in array shapes stand for, such as {"H": 5}."""
+"""Type of a dict from symbols in array shapes to their values, such as {"H": 5} for arrays of shape (H, H)."""
 
 Shape = tuple[str | int | EllipsisType, ...]
 """Type of the shape of an array: for each axis its length or a symbol for the length, such as (2, "H")."""
@@ -44,7 +44,7 @@ _MAX_INTEGER = 2**63 - 1
 """Maximum absolute value of an integer in a file."""
 
 _MAX_ENTROPY = 2**1024
-"""Number below which the integers of a random seed in a file must be."""
+"""Limit of the integers of a random seed in a file; they must be smaller."""
 
 
 class WrongContentError(Exception):
@@ -58,7 +58,7 @@ def must(condition: bool | np.bool_, text: str) -> None:
 
 
 class Content(Protocol):
-    """Interface of rules for the values that a field of a stored class may have.
+    """Interface of rules that check the value of a field when an object is read from a file.
 
     A call with a value raises ``WrongContentError`` unless the value is allowed. ``sizes`` has the numbers that symbols
     in array shapes stand for; a symbol that occurs for the first time is added.
@@ -69,7 +69,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class Array:
-    """Rule for a field: an array of one of ``types`` with a shape, and entries >= ``low`` and > ``above``."""
+    """Rule for a field: an array with this shape, a dtype in ``types``, and entries >= ``low`` and > ``above``."""
 
     shape: Shape
     types: tuple[str, ...]
@@ -116,13 +116,13 @@ def integers(*shape: str | int, types: tuple[str, ...] = ("i8", "i4"), low: floa
 
 
 def flags(*shape: str | int) -> Array:
-    """Return the rule for a field that is an array of truth values."""
+    """Return the rule for a field that is a boolean array."""
     return Array(shape, ("b1",))
 
 
 @dataclass(frozen=True)
 class Number:
-    """Rule for a field: a number from ``low`` to ``high``, > ``above``; infinity and nan only if allowed."""
+    """Rule for a field: a number >= ``low``, <= ``high`` and > ``above``; infinity and nan only if allowed."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -148,7 +148,7 @@ class Number:
 Positive = Annotated[float, Number(above=0.0)]
 NonNegative = Annotated[float, Number(low=0.0)]
 Extended = Annotated[float, Number(nan=True, infinite=True)]
-"""Annotation of a field that may be any number, infinity or nan."""
+"""Type annotation for a field of a stored class that may be any number, infinity or nan."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Choice:
-    """Rule for a field: equal to one of ``values`` (numbers or texts), and of the same type."""
+    """Rule for a field: one of the given ``values`` (numbers or texts), with the same type."""
 
     values: Collection[Any]
 
@@ -254,7 +254,7 @@ class Entropy:
 
 
 class Instance:
-    """Rule for a field: an object of one of the given classes; each class is given by itself or by its name."""
+    """Rule for a field: an object of one of the given classes; a class may be given by its name."""
 
     def __init__(self, *classes: type | str) -> None:
         self.names = tuple(cls if isinstance(cls, str) else cls.__name__ for cls in classes)
@@ -278,7 +278,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Sized:
-    """Rule for a field: as ``content``; in addition, symbols of array shapes, such as H, are functions of the value."""
+    """Rule for a field: as ``content``; in addition, the value fixes sizes such as H in the shapes of other fields."""
 
     symbols: dict[str, Callable[[Any], int]]
     content: Content | None = None
@@ -293,12 +293,12 @@ class Sized:
 
 
 def sizes(**symbols: str | Callable[[Any], int]) -> Sized:
-    """Return a field annotation: array sizes, such as H, must equal an attribute or a function of the field's value."""
+    """Return the rule that sizes in array shapes, such as H, equal an attribute or a function of a field's value."""
     return Sized({name: attrgetter(by) if isinstance(by, str) else by for name, by in symbols.items()})
 
 
 def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
-    """Check a value by the rule ``content``; the error message begins with ``place``, its position in the file."""
+    """Check a value by the rule ``content``; error messages begin with ``place``, its position in the file."""
     try:
         content(value, sizes)
     except WrongContentError as error:
@@ -306,7 +306,7 @@ def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
 
 
 def bind(sizes: Sizes, symbol: str | int | EllipsisType, size: int) -> bool:
-    """Return whether an axis of this size agrees with its symbol in a shape; a new symbol is added to ``sizes``."""
+    """Return whether an array axis has the size that its symbol, such as "H", has in ``sizes``; add new symbols."""
     if isinstance(symbol, int):
         return size == symbol
     if symbol == "*" or isinstance(symbol, EllipsisType):
@@ -321,7 +321,7 @@ def _type_name(value: object) -> str:
 
 
 def _shape_text(shape: Shape, sizes: Sizes) -> str:
-    """Return a shape as text for an error message, with the numbers that its symbols stand for."""
+    """Return a shape as text for an error message, with known sizes, such as "(n, H) with H = 5"."""
     known = [f"{symbol} = {sizes[symbol]}" for symbol in dict.fromkeys(shape) if symbol in sizes]
     return f"({', '.join(map(str, shape))})" + (f" with {', '.join(known)}" if known else "")
 
@@ -329,11 +329,11 @@ def _shape_text(shape: Shape, sizes: Sizes) -> str:
 _Class = TypeVar("_Class", bound=type)
 
 STORED: dict[str, type] = {}
-"""Classes whose objects can be stored in a file, by name; objects of other classes are never created from a file."""
+"""Registry of the classes whose objects can be read from a file, by name; objects of no other class are created."""
 
 
 def stored(cls: _Class) -> _Class:
-    """Register a class, so that its objects can be stored; sizes with a symbol in its ``may_be_empty`` can be 0."""
+    """Register a class whose objects can be stored in a file; array sizes listed in its ``may_be_empty`` may be 0."""
     other = STORED.get(cls.__name__, cls)
     if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(f"a class named {cls.__name__} is stored already, that of {other.__module__}")
@@ -343,14 +343,14 @@ def stored(cls: _Class) -> _Class:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Rules for the values of the fields of a stored class, and the names of the fields without a default."""
+    """Fields of a class that can be stored in a file: the rule for each value, and the ``required`` fields."""
 
     cls: type
     fields: Mapping[str, Content]
     required: frozenset[str]
 
     def make(self, values: Mapping[str, Any]) -> Any:
-        """Create an object with these fields; raise ``WrongContentError`` if their values do not follow the rules."""
+        """Create an object from the values of its fields; raise ``WrongContentError`` if a value violates its rule."""
         if not self.required <= values.keys() <= self.fields.keys():
             unknown, absent = sorted(values.keys() - self.fields.keys()), sorted(self.required - values.keys())
             raise WrongContentError(f"has no field {unknown[0]!r:.80}" if unknown else f"needs the field {absent[0]!r}")
@@ -372,7 +372,7 @@ class Schema:
 
 @cache
 def schema_of(cls: type) -> Schema:
-    """Return the rules for the fields of a stored class, derived from their annotations at first use."""
+    """Return the schema of a stored class: a rule for each field, derived from the field's type annotation."""
     hints, parameters = get_type_hints(cls, include_extras=True), inspect.signature(cls).parameters
     fields = {}
     for name in parameters:
@@ -406,18 +406,18 @@ def content_of(hint: Any) -> Content:
 
 
 _PLAIN: dict[Any, Content] = {bool: Flag(), int: Number(whole=True), float: Number(), str: Text()}
-"""Rules for the values of fields whose annotation is a plain type."""
+"""Rules for checking fields with the annotation ``bool``, ``int``, ``float`` or ``str``."""
 
 
 def _content_of_annotated(hint: Any, *notes: Any) -> Content:
-    """Return the rule for values of ``Annotated[hint, *notes]``: the first rule in ``notes``, else one for ``hint``."""
+    """Return the rule for a field of type ``Annotated[hint, *notes]``: the first rule in ``notes``, or by ``hint``."""
     types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     others = tuple(one for one in types if one is not NoneType)
     contents: list[Content] = [note for note in notes if not isinstance(note, Sized)]
     content = contents[0] if contents else _content_of_union(others)
     if others == (int,) and isinstance(content, Number):
         content = replace(content, whole=True)
-    for note in notes:  # symbols of array shapes are checked in addition
+    for note in notes:  # sizes in array shapes are checked in addition
         if isinstance(note, Sized):
             content = replace(note, content=content)
     return Maybe(content) if NoneType in types else content

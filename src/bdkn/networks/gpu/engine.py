@@ -21,7 +21,7 @@ class GPUEngine:
     """Engine that trains all networks of a call at once on a GPU of NVIDIA.
 
     Initial weights and batches are the same as in other engines, in single precision. Networks that are too large for
-    the shared memory of a multiprocessor, or have an objective or head of the user, are trained on the same GPU by
+    the shared memory of a multiprocessor, or have a user-defined objective or head, are trained on the same GPU by
     PyTorch, if it is installed. If training on the GPU is impossible, networks are trained on the CPU, with a warning.
 
     Parameters
@@ -94,7 +94,7 @@ def _train_on_cpu(
 
 @dataclass(frozen=True)
 class _Training:
-    """Training of networks on a GPU; in several parts if its memory is too small for all networks."""
+    """Training of networks on a GPU; some after the others if its memory is too small for all at once."""
 
     device: Cuda
     precision: str
@@ -119,7 +119,7 @@ class _Training:
         return trained if len(tasks) > 1 else [Trained.join(trained)]
 
     def _train_at_once(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
-        """Train all networks at the same time; other engines then train networks that the GPU program cannot train."""
+        """Train all networks together; those that the GPU program cannot train are then trained by other engines."""
         entries: list[Entry] = []
         others: list[tuple[Task, list[int], str]] = []
         ends = [0, *itertools.accumulate(len(task.jobs) for task in tasks)]

@@ -94,11 +94,11 @@ class SharedLayout:
 
 
 LAYOUTS = ((2, False), (1, False), (2, True), (1, True))
-"""Possible ``buffers`` and ``first_moments_outside``, from the fastest layout to the layout with the least memory."""
+"""Pairs ``buffers``, ``first_moments_outside`` of ``SharedLayout``, from the fastest to the one with least memory."""
 
 
 def batch_of(job: Job, n_rows: int) -> int:
-    """Return the batch size of a job, at most its number of rows; its table has ``n_rows`` rows."""
+    """Return the batch size of a job, at most its number of rows, which is ``n_rows`` if it trains on all rows."""
     return min(job.config.batch_size, n_rows if job.rows is None else len(job.rows))
 
 
@@ -146,7 +146,7 @@ def _orders(
     first: int,
     stop: int,
 ) -> None:
-    """Shuffle the row numbers of jobs from first to stop, once per epoch; write the orders to ``into`` by job."""
+    """Shuffle the row numbers of jobs ``first`` to ``stop`` once per epoch; write them to ``into``, job after job."""
     for job in range(first, stop):
         own, state = numbers[starts[job] : starts[job + 1]], states[job]
         place = epochs * starts[job]
@@ -187,7 +187,7 @@ class Orders:
 
 
 def adam_tables(jobs: Sequence[Job], rows: Sequence[JobRows]) -> tuple[Float32Array, list[int]]:
-    """Return Adam's factors for all steps, once per learning rate schedule, and the offset of each job's factors."""
+    """Return ``adam_factors`` of all steps in one array, and each job's offset; equal schedules share factors."""
     known: dict[object, int] = {}
     parts: list[Array] = []
     starts, size = [], 0
@@ -218,12 +218,12 @@ _MAX_INT = 2**31 - 1
 """Largest signed 32-bit integer, the upper limit of warm-up epochs and patience in GPU programs."""
 
 _MIN_REPORTS = 50
-"""Minimum number of launches if progress is reported after launches; a launch has at least one epoch."""
+"""Minimum number of launches in a training with progress reports, unless a launch would have less than an epoch."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceTable:
-    """Training rows in GPU memory: inputs, targets and weights."""
+    """Training rows in GPU memory: inputs, targets and row weights."""
 
     X: CudaBuffer
     y: CudaBuffer
@@ -292,7 +292,7 @@ class Launch:
         self._queues = [device.queue() for _ in self._groups]
 
     def _epochs_per_launch(self, *, reported: bool, watched: bool) -> int:
-        """Return the maximum number of epochs of one launch."""
+        """Return the maximum number of epochs of one launch; 1 if rows are predicted after each epoch (``watched``)."""
         if watched:
             return 1
         pairs = zip(self.jobs, self.rows, strict=True)

@@ -53,7 +53,7 @@ def can_predict(device: Cuda, spec: NetworkSpec, n_networks: int, n_rows: int) -
 def outputs_on(
     device: Cuda, spec: NetworkSpec, layers: Sequence[Layer], rows: Float32Array, bins: Bins
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the means and variances that networks predict for rows on a GPU, each (H, n); as on a CPU up to rounding.
+    """Predict rows on a GPU; return means and variances, each (H, n), equal to those of the CPU up to rounding.
 
     The inputs of the networks are the columns of ``rows``, then the features of ``bins``.
     """
