@@ -1,4 +1,4 @@
-"""Probabilities above thresholds, expected costs and optimal orders."""
+"""Probabilities above thresholds, expected costs and optimal order quantities."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ class Posterior:
     def leave_one_out(
         self, Phi: ArrayLike, y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
     ) -> StudentT:
-        """Return the prediction of each row of the posterior from all other rows, in closed form.
+        """Return the prediction of each row of the fit from all other rows, in closed form.
 
         The prior mean and variance are kept as they are. If a row counts several times, only one observation is left
         out.
@@ -502,7 +502,7 @@ class BlockPosterior:
     def leave_one_out(
         self, Phi: ArrayLike, Y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
     ) -> VectorT:
-        """Return the prediction of each row of the posterior from all other rows, in closed form."""
+        """Return the prediction of each row of the fit from all other rows, in closed form."""
         phi, targets = checked_features(Phi, len(self.mean)), np.asarray(Y, dtype=np.float64)
         if targets.shape != (len(phi), self.n_targets):
             raise InvalidParameterError(f"Y must be ({len(phi)}, {self.n_targets}); got shape {targets.shape}")

@@ -209,7 +209,7 @@ class Monitor:
 
     @property
     def n(self) -> int:
-        """Number of rows watched so far, before and after resets."""
+        """Number of rows watched so far; a reset does not set it to 0."""
         return sum(report.n for report in self.reports)
 
     @property

@@ -39,7 +39,7 @@ the largest target.
 """
 
 _RANGE = 3.0
-"""A power link is continued linearly farther from the median than this multiple of the largest deviation."""
+"""A power link is linear where the distance to the median exceeds this multiple of the largest deviation."""
 
 _NEAR_BOUND = 3.0
 """A link is continued linearly closer to a bound than the smallest distance of a target from it, over this number."""

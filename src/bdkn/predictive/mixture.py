@@ -291,7 +291,7 @@ class StudentTMixture(Located):
         self.__dict__["kept"] = np.clip(self.kept + (1.0 - total), 0.0, 1.0)
 
     def student_t(self) -> StudentT:
-        """Return the Student-t component of each row."""
+        """Return the only component of each row that is a Student-t; the others are Gaussian."""
         return StudentT.unchecked(self.df, self.loc, self.scale)
 
     def mean(self) -> FloatArray:

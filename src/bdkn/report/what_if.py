@@ -16,7 +16,7 @@ from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
 
 MAX_BYTES = 8_000_000
-"""Maximum size of a model in a report, in bytes; a larger one is stored without densities of neighbours or omitted."""
+"""Maximum size of a model in a report, in bytes; a larger one has no kernel density of similar rows, or is omitted."""
 
 _MAX_DOUBLES = 40_000
 """Number of coordinates of prototypes from which they are stored in single precision."""
