@@ -153,7 +153,7 @@ class BlockSpectrum(NamedTuple):
 
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: ArrayLike = 0.0) -> Self:
-        """Decompose statistics of rows once, for the evidence; a number ``b0`` stands for b0 times the identity matrix."""
+        """Decompose statistics of rows once, for the evidence; a number ``b0`` stands for b0 times identity."""
         s, c, residual = stats.directions(mean)
         q, scale = c.shape[1], np.asarray(b0, dtype=np.float64)
         scale = scale if scale.ndim else scale * np.eye(q)

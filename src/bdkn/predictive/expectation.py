@@ -198,7 +198,7 @@ class _Terms:
             return np.where(np.isfinite(bound), bound - (bound - edge) / _TO_BOUND, edge + (2 * side - 1) * width)
 
     def at(self, term: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return targets, and densities with respect to s, at integration points s (m, k) of the components ``term`` (m,)."""
+        """Return targets, and densities of s, at integration points ``s`` (m, k) of the components ``term`` (m,)."""
         u = np.sinh(s)
         density = self.weight[term, None] * np.exp(standard_t_logpdf(u, self.df[term, None])) * np.cosh(s)
         return self.target(self.loc[term, None] + self.scale[term, None] * u, self.row[term]), density
